@@ -1,0 +1,68 @@
+# Each target makes .venv and installs what it needs; stamps in .venv say what is up to date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+# Kept in step with build-system.requires; cmake and ninja because there is no build isolation.
+BUILD_REQUIRES := "scikit-build-core>=0.10" "nanobind>=2.5" "cmake>=3.18" "ninja>=1.10"
+SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
+  $(shell find cpp src -type f -not -path '*/__pycache__/*')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench sanitize clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.package $(VENV)/.extra-none  ## cluster the docstrings of this Python installation
+	$(BIN)/sparsecluster demo
+
+test: $(VENV)/.package $(VENV)/.extra-test  ## run the tests and the examples in the docstrings
+	$(BIN)/pytest --doctest-modules --pyargs sparsecluster tests
+
+lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style and formatting with ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.package $(VENV)/.extra-lint  ## check types with mypy
+	$(BIN)/mypy
+
+bench: $(VENV)/.package $(VENV)/.extra-bench  ## time the package against its peers
+	$(BIN)/python -m benchmarks
+
+sanitize: $(VENV)/.build  ## run the kernels' check driver under the sanitizers
+	$(call check_under,address,address$(comma)undefined)
+	$(call check_under,thread,thread)
+
+clean:  ## remove .venv, builds and caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+comma := ,
+define check_under
+$(BIN)/cmake -S . -B build/sanitize-$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+  -DSPARSECLUSTER_SANITIZE=$(2) > /dev/null
+$(BIN)/cmake --build build/sanitize-$(1)
+build/sanitize-$(1)/sparsecluster_check
+endef
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.build: $(VENV)/.created Makefile
+	$(PIP) install $(BUILD_REQUIRES)
+	@touch $@
+
+# The package without its dependencies: an edited source rebuilds it (CMake keeps its objects in
+# build/) and resolves nothing.
+$(VENV)/.package: $(SOURCES) | $(VENV)/.build
+	$(PIP) install --no-deps --no-build-isolation .
+	@touch $@
+
+# The dependencies, and those of an extra: the package is installed by now, so pip only reads its
+# metadata. "none" is no extra.
+$(VENV)/.extra-%: pyproject.toml | $(VENV)/.package
+	$(PIP) install "sparsecluster$(if $(filter none,$*),,[$*])"
+	@touch $@

@@ -1,0 +1,85 @@
+"""Command line: `python -m benchmarks [quick|full|scaling|import] [options]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from . import data, full, memory, quick, scaling, startup
+from .harness import Harness
+from .options import Options
+from .report import Report
+from .systems import SYSTEMS
+
+COMMANDS = {"quick": quick.run, "full": full.run, "scaling": scaling.run, "import": startup.run}
+TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "import": 60.0}
+WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
+RESULTS = Path(__file__).parent / "results"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options are the same for every command."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="sparsecluster against its peers."
+    )
+    made.add_argument("command", nargs="?", default="quick", choices=COMMANDS)
+    made.add_argument("--data", nargs="+", metavar="SET", help="data sets, or `zipf` (synthetic)")
+    made.add_argument("--k", nargs="+", type=int, metavar="K", help="numbers of clusters")
+    made.add_argument("--seeds", type=int, metavar="N", help="how many seeds (0 .. N-1)")
+    made.add_argument("--systems", nargs="+", choices=SYSTEMS, metavar="SYSTEM",
+                      help="systems: " + ", ".join(SYSTEMS))  # fmt: skip
+    made.add_argument("--parts", nargs="+", choices=full.PARTS, metavar="PART",
+                      help="parts of `full`: " + ", ".join(full.PARTS))  # fmt: skip
+    made.add_argument("--threads", type=int, default=2, help="threads of every system (2)")
+    made.add_argument("--timeout", type=float, metavar="SECONDS", help="stop a run after this")
+    made.add_argument("--cut", type=float, metavar="X",
+                      help="stop a peer at X times the fastest peer's time (full: 2)")  # fmt: skip
+    made.add_argument("--memory", type=float, metavar="GB",
+                      help="stop a process above this (60%% of the machine)")  # fmt: skip
+    made.add_argument("--out", type=Path, metavar="FILE", help="JSON file; the plot lies beside it")
+    made.add_argument("--resume", action="store_true",
+                      help="take the peers' runs from the file of --out")  # fmt: skip
+    return made
+
+
+def main() -> None:
+    made = parser()
+    parsed = made.parse_args()
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    check_data(made, console, parsed)
+    if parsed.resume and not (parsed.out and parsed.out.exists()):
+        made.error("--resume needs --out with the file of an earlier run")
+    earlier = json.loads(parsed.out.read_text())["runs"] if parsed.resume else []
+    out = parsed.out or RESULTS / f"{parsed.command}.json"
+    report = Report(console, out, {name: str(value) for name, value in vars(parsed).items()})
+    harness = Harness(
+        timeout=parsed.timeout or TIMEOUTS[parsed.command],
+        memory_limit=parsed.memory * 1000 if parsed.memory else 0.6 * memory.total(),
+        cut=parsed.cut or (2.0 if parsed.command == "full" else None),
+        earlier=earlier, tell=report.tell, save=report.save, runs=report.record["runs"],
+    )  # fmt: skip
+    COMMANDS[parsed.command](Options(parsed), harness, report)
+    report.close()
+
+
+def check_data(made: argparse.ArgumentParser, console: Console, parsed: argparse.Namespace) -> None:
+    """Say where data is missing, before any work."""
+    present = data.available()
+    unknown = set(parsed.data or ()) - {*present, data.SYNTHETIC}
+    if unknown and present:
+        made.error(f"no data set {', '.join(sorted(unknown))} in {data.folder()}; "
+                   f"there are {', '.join(present)} and {data.SYNTHETIC}")  # fmt: skip
+    if not present and parsed.command != "import" and parsed.data != [data.SYNTHETIC]:
+        console.print(
+            f"No data sets in {data.folder()} (set SPARSECLUSTER_DATA to their folder): "
+            "using a synthetic set with Zipf-distributed words instead.", style="yellow",
+        )  # fmt: skip
+        parsed.data = [data.SYNTHETIC]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+// Assignment of rows to their nearest centers: plain (Lloyd), with one lower bound a row (Hamerly 2010),
+// with a lower bound per row and center (Elkan 2003, in the order of loops of Pham Dang, Lin and Lin's
+// SparseKmeans). All three give the same labels; they differ in what they can skip.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "centers.hpp"
+#include "csr.hpp"
+
+namespace sparsecluster {
+
+struct AssignStats {
+    int64_t moved = 0;      // rows whose label changed
+    int64_t distances = 0;  // row-center distances computed
+};
+
+struct AssignOptions {
+    int n_threads = 1;
+    int64_t head_limit = int64_t(1) << 32;  // bytes of SIMD rows in the center index
+};
+
+class Assigner {
+public:
+    Assigner(const Rows& rows, AssignOptions options) : rows_(rows), options_(options) {}
+    virtual ~Assigner() = default;
+
+    // Puts the nearest center of each row into labels (in: the labels of the last call). `shift` holds how
+    // far each center moved since the last call; it may be empty on the first.
+    virtual AssignStats assign(const Centers& centers, const std::vector<double>& shift,
+                               int32_t* labels) = 0;
+    // The label of row i was changed from outside.
+    virtual void forget(int64_t) {}
+
+protected:
+    const Rows& rows_;
+    AssignOptions options_;
+};
+
+std::unique_ptr<Assigner> make_lloyd(const Rows& rows, AssignOptions options);
+std::unique_ptr<Assigner> make_hamerly(const Rows& rows, AssignOptions options);
+std::unique_ptr<Assigner> make_elkan(const Rows& rows, AssignOptions options);
+
+// Bytes of state that an algorithm keeps per fit, beyond labels and centers.
+int64_t elkan_bytes(int64_t n_rows, int64_t n_centers);
+
+}  // namespace sparsecluster

@@ -1,0 +1,343 @@
+// The Python side of the core: arrays in, arrays out. Arguments are validated in Python (data/rows.py);
+// here only what would be memory-unsafe is refused. The GIL is released inside every kernel.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "assign.hpp"
+#include "exact.hpp"
+#include "kernels.hpp"
+#include "parallel.hpp"
+#include "seed.hpp"
+#include "update.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace sparsecluster;
+
+namespace {
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Weights = std::optional<In<double>>;
+
+void require(bool condition, const char* message) {
+    if (!condition) throw std::invalid_argument(message);
+}
+
+template <class T>
+nb::object to_numpy(std::vector<T> values) {
+    auto* owned = new std::vector<T>(std::move(values));
+    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
+}
+
+// A reference to an array, whatever its type.
+template <class Array>
+nb::ndarray<> keep(const Array& array) {
+    return nb::ndarray<>(array.handle());
+}
+
+// Rows together with the arrays that they look into.
+struct PyRows {
+    std::unique_ptr<Rows> rows;
+    std::vector<nb::ndarray<>> arrays;
+    std::vector<int32_t> all_features;
+
+    template <class V, class I>
+    static std::unique_ptr<PyRows> sparse(In<int64_t> indptr, In<I> indices, In<V> values,
+                                          int64_t n_features) {
+        require(indptr.size() >= 1, "indptr is empty");
+        require(indices.size() == values.size(), "indices and data differ in length");
+        require(n_features <= INT32_MAX, "more than 2^31 - 1 features");
+        const int64_t n = int64_t(indptr.size()) - 1;
+        require(n <= INT32_MAX, "more than 2^31 - 1 rows");
+        require(indptr.data()[n] >= 0 && indptr.data()[n] <= int64_t(values.size()),
+                "indptr does not end within the data");
+        auto self = std::make_unique<PyRows>();
+        self->arrays = {keep(indptr), keep(indices), keep(values)};
+        self->rows = std::make_unique<Rows>(
+            Matrix<V, I>{n, n_features, indptr.data(), indices.data(), values.data()});
+        return self;
+    }
+
+    template <class V>
+    static std::unique_ptr<PyRows> dense(nb::ndarray<const V, nb::ndim<2>, nb::c_contig, nb::device::cpu> x) {
+        require(x.shape(0) <= INT32_MAX && x.shape(1) <= INT32_MAX, "more than 2^31 - 1 rows or features");
+        auto self = std::make_unique<PyRows>();
+        self->arrays = {keep(x)};
+        self->all_features.resize(x.shape(1));
+        for (size_t f = 0; f < self->all_features.size(); ++f) self->all_features[f] = int32_t(f);
+        self->rows = std::make_unique<Rows>(Matrix<V, int32_t>{
+            int64_t(x.shape(0)), int64_t(x.shape(1)), nullptr, self->all_features.data(), x.data()});
+        return self;
+    }
+};
+
+const double* weights_of(const Weights& weights, const Rows& rows) {
+    if (!weights) return nullptr;
+    require(int64_t(weights->size()) == rows.n_rows(), "one weight a row is needed");
+    return weights->data();
+}
+
+void check_labels(const int32_t* labels, int64_t n, int64_t n_clusters, int32_t least) {
+    for (int64_t i = 0; i < n; ++i)
+        require(labels[i] >= least && labels[i] < n_clusters, "a label is out of range");
+}
+
+std::unique_ptr<Centers> centers_from_csr(In<int64_t> indptr, In<int32_t> indices, In<double> values,
+                                          int64_t n_features) {
+    require(indptr.size() >= 1 && indices.size() == values.size(), "inconsistent CSR arrays");
+    auto centers = std::make_unique<Centers>();
+    centers->n_features = n_features;
+    centers->items.resize(indptr.size() - 1);
+    for (size_t k = 0; k < centers->items.size(); ++k) {
+        const int64_t begin = indptr.data()[k], end = indptr.data()[k + 1];
+        require(0 <= begin && begin <= end && end <= int64_t(values.size()), "inconsistent CSR arrays");
+        Center& center = centers->items[k];
+        for (int64_t p = begin; p < end; ++p) {
+            const int32_t feature = indices.data()[p];
+            require(feature >= 0 && feature < n_features &&
+                        (p == begin || feature > indices.data()[p - 1]),
+                    "the features of a center must be ascending and in range");
+            if (values.data()[p] == 0) continue;
+            center.features.push_back(feature);
+            center.values.push_back(values.data()[p]);
+        }
+        center.compute_norm();
+        require(std::isfinite(center.norm2), "a center is not finite");
+    }
+    return centers;
+}
+
+nb::tuple centers_to_csr(const Centers& centers) {
+    std::vector<int64_t> indptr(1, 0);
+    std::vector<int32_t> indices;
+    std::vector<double> values;
+    indices.reserve(centers.nnz());
+    values.reserve(centers.nnz());
+    for (const Center& center : centers.items) {
+        indices.insert(indices.end(), center.features.begin(), center.features.end());
+        values.insert(values.end(), center.values.begin(), center.values.end());
+        indptr.push_back(int64_t(indices.size()));
+    }
+    return nb::make_tuple(to_numpy(std::move(indptr)), to_numpy(std::move(indices)),
+                          to_numpy(std::move(values)));
+}
+
+// Assigner and Sums hold references to their rows, so they keep the Python object alive.
+struct PyAssigner {
+    PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit)
+        : rows(*rows.rows) {
+        const AssignOptions options{n_threads, head_limit};
+        if (algorithm == "lloyd")
+            assigner = make_lloyd(this->rows, options);
+        else if (algorithm == "hamerly")
+            assigner = make_hamerly(this->rows, options);
+        else if (algorithm == "elkan")
+            assigner = make_elkan(this->rows, options);
+        else
+            throw std::invalid_argument("unknown algorithm " + algorithm);
+    }
+
+    std::pair<int64_t, int64_t> assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
+        require(int64_t(labels.size()) == rows.n_rows(), "one label a row is needed");
+        require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
+        require(n_centers < 0 || n_centers == centers.size(), "the number of centers changed");
+        if (n_centers >= 0) {
+            require(int64_t(shift.size()) == centers.size(), "one shift a center is needed");
+            check_labels(labels.data(), rows.n_rows(), centers.size(), 0);
+        }
+        n_centers = centers.size();
+        const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
+        AssignStats stats;
+        {
+            nb::gil_scoped_release release;
+            stats = assigner->assign(centers, moved_by, labels.data());
+        }
+        return {stats.moved, stats.distances};
+    }
+
+    const Rows& rows;
+    int64_t n_centers = -1;
+    std::unique_ptr<Assigner> assigner;
+};
+
+struct PySums {
+    PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters)
+        : rows(*rows.rows),
+          weights(std::move(weights)),
+          sums(this->rows, columns, weights_of(this->weights, this->rows), n_clusters) {
+        require(int64_t(columns.count.size()) == this->rows.n_features(), "statistics of other columns");
+    }
+
+    nb::tuple update(In<int32_t> labels, Centers& centers, int n_threads) {
+        require(int64_t(labels.size()) == rows.n_rows(), "one label a row is needed");
+        require(centers.size() == sums.size() && centers.n_features == rows.n_features(),
+                "centers do not fit the sums");
+        check_labels(labels.data(), rows.n_rows(), sums.size(), -1);
+        UpdateStats stats;
+        {
+            nb::gil_scoped_release release;
+            stats = sums.update(labels.data(), centers, n_threads);
+        }
+        return nb::make_tuple(stats.moved, to_numpy(std::move(stats.shift)));
+    }
+
+    nb::object cluster_weights() const {
+        std::vector<double> out(sums.size());
+        for (size_t k = 0; k < out.size(); ++k) out[k] = sums.weight(int64_t(k));
+        return to_numpy(std::move(out));
+    }
+
+    const Rows& rows;
+    Weights weights;
+    Sums sums;
+};
+
+nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads) {
+    require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
+    check_labels(labels.data(), rows.rows->n_rows(), centers.size(), 0);
+    std::vector<double> out(labels.size());
+    {
+        nb::gil_scoped_release release;
+        own_distances(*rows.rows, centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
+    }
+    return to_numpy(std::move(out));
+}
+
+template <class Out>
+void py_all_distances(const PyRows& rows, const Centers& centers,
+                      nb::ndarray<Out, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, int n_threads) {
+    require(int64_t(out.shape(0)) == rows.rows->n_rows() && int64_t(out.shape(1)) == centers.size() &&
+                centers.n_features == rows.rows->n_features(),
+            "the output does not fit rows and centers");
+    nb::gil_scoped_release release;
+    all_distances(*rows.rows, centers, out.data(), n_threads);
+}
+
+nb::tuple py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
+                  nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> draws, Weights weights,
+                  int n_threads) {
+    SeedOptions options;
+    options.n_clusters = n_clusters;
+    options.n_candidates = int64_t(draws.shape(1));
+    options.first = first;
+    options.draws = draws.data();
+    options.weights = weights_of(weights, *rows.rows);
+    options.n_threads = n_threads;
+    require(int64_t(draws.shape(0)) >= n_clusters - 1 && options.n_candidates >= 1, "too few draws");
+    require(first >= 0 && first < rows.rows->n_rows(), "the first row is out of range");
+    Seeds seeds;
+    {
+        nb::gil_scoped_release release;
+        seeds = greedy_kmeans_plusplus(*rows.rows, options);
+    }
+    return nb::make_tuple(to_numpy(std::move(seeds.rows)), seeds.potential);
+}
+
+bool python_interrupt_requested() {
+    nb::gil_scoped_acquire acquire;
+    return PyErr_CheckSignals() != 0;
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "Kernels of sparsecluster.";
+    interrupt_requested = python_interrupt_requested;
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const Interrupted&) {
+            // PyErr_CheckSignals has set KeyboardInterrupt, or what the user's handler raised.
+            if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+        }
+    });
+
+    m.def("simd_level", [] { return std::string(kernels().name); });
+    m.def("elkan_bytes", &elkan_bytes, "n_rows"_a, "n_clusters"_a);
+
+    nb::class_<PyRows>(m, "Rows")
+        .def_static("sparse", &PyRows::sparse<float, int32_t>, "indptr"_a, "indices"_a.noconvert(),
+                    "values"_a.noconvert(), "n_features"_a)
+        .def_static("sparse", &PyRows::sparse<float, int64_t>, "indptr"_a, "indices"_a.noconvert(),
+                    "values"_a.noconvert(), "n_features"_a)
+        .def_static("sparse", &PyRows::sparse<double, int32_t>, "indptr"_a, "indices"_a.noconvert(),
+                    "values"_a.noconvert(), "n_features"_a)
+        .def_static("sparse", &PyRows::sparse<double, int64_t>, "indptr"_a, "indices"_a.noconvert(),
+                    "values"_a.noconvert(), "n_features"_a)
+        .def_static("dense", &PyRows::dense<float>, "values"_a.noconvert())
+        .def_static("dense", &PyRows::dense<double>, "values"_a.noconvert())
+        .def("inspect",
+             [](PyRows& self, int n_threads) {
+                 Finding finding;
+                 {
+                     nb::gil_scoped_release release;
+                     finding = self.rows->inspect(n_threads);
+                 }
+                 static const char* const names[] = {"none",     "indptr",     "feature_range",
+                                                     "unsorted", "not_finite", "overflow"};
+                 return std::make_pair(std::string(names[int(finding.fault)]), finding.row);
+             },
+             "n_threads"_a)
+        .def("cover", [](PyRows& self, double norm) { self.rows->cover(norm); }, "norm"_a)
+        .def_prop_ro("n_rows", [](const PyRows& self) { return self.rows->n_rows(); })
+        .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })
+        .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })
+        .def_prop_ro("norm2", [](const PyRows& self) { return to_numpy(self.rows->norm2); });
+
+    nb::class_<ColumnStats>(m, "ColumnStats").def_ro("mean_variance", &ColumnStats::mean_variance);
+    m.def("column_stats",
+          [](const PyRows& rows, Weights weights) {
+              const double* w = weights_of(weights, *rows.rows);
+              nb::gil_scoped_release release;
+              return column_stats(*rows.rows, w);
+          },
+          "rows"_a, "weights"_a = nb::none());
+
+    nb::class_<Centers>(m, "Centers")
+        .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
+        .def("to_csr", &centers_to_csr)
+        .def_prop_ro("n_clusters", &Centers::size)
+        .def_ro("n_features", &Centers::n_features)
+        .def_prop_ro("nnz", &Centers::nnz)
+        .def_prop_ro("norm2", [](const Centers& self) {
+            std::vector<double> out;
+            for (const Center& center : self.items) out.push_back(center.norm2);
+            return to_numpy(std::move(out));
+        });
+
+    nb::class_<PyAssigner>(m, "Assigner")
+        .def(nb::init<const PyRows&, const std::string&, int, int64_t>(), "rows"_a, "algorithm"_a,
+             "n_threads"_a, "head_limit"_a, nb::keep_alive<1, 2>())
+        .def("assign", &PyAssigner::assign, "centers"_a, "shift"_a, "labels"_a.noconvert())
+        .def("forget", [](PyAssigner& self, int64_t i) {
+            require(i >= 0 && i < self.rows.n_rows(), "no such row");
+            self.assigner->forget(i);
+        }, "row"_a);
+
+    nb::class_<PySums>(m, "Sums")
+        .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t>(), "rows"_a, "columns"_a,
+             "weights"_a.none(), "n_clusters"_a, nb::keep_alive<1, 2>())
+        .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a)
+        .def_prop_ro("weights", &PySums::cluster_weights);
+
+    m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a);
+    m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
+    m.def("all_distances", &py_all_distances<double>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
+    m.def("greedy_kmeans_plusplus", &py_seed, "rows"_a, "n_clusters"_a, "first"_a, "draws"_a,
+          "weights"_a.none(), "n_threads"_a);
+}

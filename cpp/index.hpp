@@ -1,0 +1,57 @@
+// The centers by feature, in float32, for screening: features that many centers share are SIMD rows
+// ("head", laid out tile by tile), the others are lists of (center, value) ("tail"). Memory follows the
+// non-zeros of the centers, not centers x features.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "centers.hpp"
+#include "kernels.hpp"
+
+namespace sparsecluster {
+
+struct TailEntry {
+    int32_t center;
+    float value;
+};
+
+struct Tile {
+    int64_t first;   // its first center
+    int vectors;     // its width in SIMD vectors
+    int64_t offset;  // of its rows in `head`
+};
+
+class CenterIndex {
+public:
+    // `scale` is a power of two that the centers are multiplied by (Rows::scale); no more than
+    // `head_limit` bytes go into SIMD rows.
+    CenterIndex(const Centers& centers, double scale, int64_t head_limit, int n_threads);
+
+    const float* tile_rows(const Tile& tile) const { return head_ + tile.offset; }
+
+    static constexpr int32_t kAbsent = -1;
+    static constexpr int32_t kTail = -2;
+
+    const Kernels& simd;
+    int64_t n_centers;
+    int64_t stride;                   // n_centers rounded up to whole vectors of any level
+    int64_t n_head = 0;
+    std::vector<int32_t> slot;        // per feature: its head row, kTail or kAbsent
+    std::vector<int64_t> tail_begin;  // per feature, into tail
+    std::vector<TailEntry> tail;      // within a feature by ascending center
+    std::vector<Tile> tiles;
+    std::vector<float> start;         // -|c|^2 / 2; minus infinity beyond the last center
+    std::vector<double> norm;         // |c|
+    double max_norm = 0;
+
+private:
+    struct Free {
+        void operator()(float* p) const;
+    };
+    std::unique_ptr<float[], Free> storage_;
+    float* head_ = nullptr;
+};
+
+}  // namespace sparsecluster

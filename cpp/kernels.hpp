@@ -1,0 +1,50 @@
+// The few loops that are worth a version per SIMD level, behind a table of function pointers.
+// They work in float32 and only screen: whatever they leave in doubt is settled in float64 (exact.hpp).
+#pragma once
+
+#include <cstdint>
+
+namespace sparsecluster {
+
+// An entry of a packed row: which head row of the center index it multiplies, and by what.
+struct HeadEntry {
+    uint32_t slot;
+    float value;
+};
+
+// The tile kernel reads this many entries past the last one, to prefetch.
+constexpr int64_t kPrefetchAhead = 8;
+// Partial sums are folded into the scores every so many entries, which bounds the rounding error.
+constexpr int64_t kChunk = 128;
+
+struct Top2 {
+    float best;
+    float second;
+    int32_t index;  // of the best
+};
+
+struct Kernels {
+    const char* name;
+    int lanes;         // floats in a vector
+    int tile_vectors;  // vectors in a full tile, so that the sums of a tile stay in registers
+
+    // scores[r][0 .. vectors*lanes) += sum over the entries e of row r of e.value * tile[e.slot][...]
+    void (*add_tile)(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
+                     int64_t n_rows, float* scores, int64_t stride);
+    // Largest and second largest of n scores; n is a multiple of 16.
+    Top2 (*top2)(const float* scores, int64_t n);
+    // bounds[i] = max(bounds[i] - shift, 0), rounded down; writes the i with bounds[i] <= limits[i].
+    int64_t (*relax_bounds)(float* bounds, const float* limits, int64_t n, float shift, int32_t* below);
+};
+
+// The table for this CPU, or for the level named by the environment variable SPARSECLUSTER_SIMD
+// (base, avx2, avx512). Throws std::runtime_error for a level that the CPU or the build lacks.
+const Kernels& kernels();
+
+namespace base { extern const Kernels table; }
+#ifdef SPARSECLUSTER_X86
+namespace avx2 { extern const Kernels table; }
+namespace avx512 { extern const Kernels table; }
+#endif
+
+}  // namespace sparsecluster

@@ -1,0 +1,104 @@
+// The kernels, written once with vector extensions and compiled once per SIMD level by
+// kernels_{base,avx2,avx512}.cpp, which set LEVEL, LANES and TILE_VECTORS. Only plain language features
+// are used here: an inline library function compiled for AVX-512 could be the copy the linker keeps.
+
+namespace sparsecluster::LEVEL {
+namespace {
+
+typedef float Vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t Mask __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+inline Vec splat(float value) { return value - Vec{}; }
+inline const Vec& at(const float* p) { return *reinterpret_cast<const Vec*>(p); }
+inline Vec& at(float* p) { return *reinterpret_cast<Vec*>(p); }
+
+template <int N>
+void tile_rows(const float* tile, const HeadEntry* entries, const int64_t* row_begin, int64_t n_rows,
+               float* scores, int64_t stride) {
+    constexpr int64_t width = N * LANES;
+    for (int64_t r = 0; r < n_rows; ++r) {
+        float* out = scores + r * stride;
+        const HeadEntry* entry = entries + row_begin[r];
+        const HeadEntry* const end = entries + row_begin[r + 1];
+        while (entry < end) {
+            const HeadEntry* const stop = end - entry > kChunk ? entry + kChunk : end;
+            Vec sum[N] = {};
+            for (; entry < stop; ++entry) {
+                const float* ahead = tile + entry[kPrefetchAhead].slot * width;
+#pragma GCC unroll 8
+                for (int64_t line = 0; line < width; line += 16) __builtin_prefetch(ahead + line);
+                const Vec x = splat(entry->value);
+                const float* center = tile + entry->slot * width;
+#pragma GCC unroll 16
+                for (int v = 0; v < N; ++v) sum[v] += x * at(center + v * LANES);
+            }
+#pragma GCC unroll 16
+            for (int v = 0; v < N; ++v) at(out + v * LANES) += sum[v];
+        }
+    }
+}
+
+template <int N>
+void pick_tile(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
+               int64_t n_rows, float* scores, int64_t stride) {
+    if (vectors == N)
+        tile_rows<N>(tile, entries, row_begin, n_rows, scores, stride);
+    else if constexpr (N > 1)
+        pick_tile<N - 1>(vectors, tile, entries, row_begin, n_rows, scores, stride);
+}
+
+inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
+inline Vec smaller(Vec a, Vec b) { return a > b ? b : a; }
+
+Top2 top2(const float* scores, int64_t n) {
+    Vec best = at(scores), second = splat(-__builtin_inff());
+    Mask where = {};
+    for (int64_t j = LANES; j < n; j += LANES) {
+        const Vec score = at(scores + j);
+        const Mask wins = score > best;
+        where = wins ? (Mask{} + int32_t(j)) : where;
+        second = larger(second, smaller(score, best));
+        best = larger(best, score);
+    }
+    Top2 top{best[0], second[0], where[0]};
+    for (int lane = 1; lane < LANES; ++lane) {
+        if (best[lane] > top.best) {
+            top.second = top.best > second[lane] ? top.best : second[lane];
+            top.best = best[lane];
+            top.index = where[lane] + lane;
+        } else if (best[lane] > top.second) {
+            top.second = best[lane];
+        }
+    }
+    return top;
+}
+
+int64_t relax_bounds(float* bounds, const float* limits, int64_t n, float shift, int32_t* below) {
+    constexpr float kDown = 1.0f - 0x1p-22f;
+    int64_t n_below = 0, i = 0;
+    const Vec zero = {};
+    for (; i + LANES <= n; i += LANES) {
+        const Vec bound = larger(at(bounds + i) - splat(shift), zero) * splat(kDown);
+        at(bounds + i) = bound;
+        const Mask low = bound <= at(limits + i);
+        Mask any = low;
+        int32_t seen = 0;
+        for (int lane = 0; lane < LANES; ++lane) seen |= any[lane];
+        if (!seen) continue;
+        for (int lane = 0; lane < LANES; ++lane)
+            if (low[lane]) below[n_below++] = int32_t(i + lane);
+    }
+    for (; i < n; ++i) {
+        const float reduced = bounds[i] - shift;
+        bounds[i] = (reduced > 0 ? reduced : 0) * kDown;
+        if (bounds[i] <= limits[i]) below[n_below++] = int32_t(i);
+    }
+    return n_below;
+}
+
+}  // namespace
+
+extern const Kernels table;
+const Kernels table = {LEVEL_NAME, LANES, TILE_VECTORS, pick_tile<TILE_VECTORS>, top2, relax_bounds};
+
+}  // namespace sparsecluster::LEVEL

@@ -1,0 +1,134 @@
+// Inspection of input rows: structure, values, norms, and statistics of the columns.
+#include <cmath>
+#include <limits>
+
+#include "csr.hpp"
+#include "parallel.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+constexpr int64_t kBlock = 1024;
+
+template <class V, class I>
+Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double& norm2) {
+    const auto row = matrix.row(i);
+    double sum = 0;
+    bool ascending = true;
+    if (matrix.indptr) {
+        int64_t previous = -1;
+        for (int64_t e = 0; e < row.size; ++e) {
+            const int64_t feature = row.features[e];
+            if (feature < 0 || feature >= matrix.n_features) return Fault::feature_range;
+            ascending &= feature > previous;
+            previous = feature;
+        }
+    }
+    for (int64_t e = 0; e < row.size; ++e) sum += double(row.values[e]) * double(row.values[e]);
+    norm2 = sum;
+    if (!(sum <= 1e300)) {
+        for (int64_t e = 0; e < row.size; ++e)
+            if (!std::isfinite(row.values[e])) return Fault::not_finite;
+        return Fault::overflow;
+    }
+    return ascending ? Fault::none : Fault::unsorted;
+}
+
+}  // namespace
+
+Finding Rows::inspect(int n_threads) {
+    return std::visit(
+        [&](const auto& view) {
+            const int64_t n = view.n_rows;
+            if (view.indptr) {
+                if (view.indptr[0] != 0) return Finding{Fault::indptr, 0};
+                for (int64_t i = 0; i < n; ++i)
+                    if (view.indptr[i + 1] < view.indptr[i]) return Finding{Fault::indptr, i};
+            }
+            norm2.assign(n, 0);
+            const int64_t n_blocks = (n + kBlock - 1) / kBlock;
+            std::vector<Finding> findings(n_blocks);
+            parallel_blocks(n_blocks, n_threads, [&](int64_t block, int) {
+                const int64_t end = std::min(n, (block + 1) * kBlock);
+                for (int64_t i = block * kBlock; i < end; ++i) {
+                    const Fault fault = inspect_row(view, i, norm2[i]);
+                    // Unsorted rows can be mended, so a worse fault in the same block takes precedence.
+                    if (fault != Fault::none &&
+                        (findings[block].fault == Fault::none ||
+                         (findings[block].fault == Fault::unsorted && fault != Fault::unsorted)))
+                        findings[block] = {fault, i};
+                }
+            });
+            Finding worst;
+            for (const Finding& finding : findings)
+                if (finding.fault != Fault::none &&
+                    (worst.fault == Fault::none ||
+                     (worst.fault == Fault::unsorted && finding.fault != Fault::unsorted)))
+                    worst = finding;
+            double largest = 0;
+            for (double value : norm2) largest = std::max(largest, value);
+            max_norm = std::sqrt(largest);
+            scale = 0x1p1000;
+            cover(max_norm);
+            return worst;
+        },
+        matrix);
+}
+
+void Rows::cover(double norm) {
+    if (norm <= 0) return;
+    int exponent = 0;
+    std::frexp(norm, &exponent);
+    scale = std::min(scale, std::ldexp(1.0, std::min(-exponent, 1000)));
+}
+
+int64_t Rows::n_rows() const {
+    return std::visit([](const auto& view) { return view.n_rows; }, matrix);
+}
+int64_t Rows::n_features() const {
+    return std::visit([](const auto& view) { return view.n_features; }, matrix);
+}
+int64_t Rows::nnz() const {
+    return std::visit([](const auto& view) { return view.nnz(); }, matrix);
+}
+
+ColumnStats column_stats(const Rows& rows, const double* weights) {
+    const int64_t n = rows.n_rows(), d = rows.n_features();
+    ColumnStats stats;
+    stats.count.assign(d, 0);
+    stats.max_abs.assign(d, 0);
+    std::vector<double> mean(d, 0);
+    std::visit(
+        [&](const auto& view) {
+            for (int64_t i = 0; i < n; ++i) {
+                const auto row = view.row(i);
+                const double weight = weights ? weights[i] : 1.0;
+                for (int64_t e = 0; e < row.size; ++e) {
+                    const auto f = row.features[e];
+                    const double value = row.values[e];
+                    stats.count[f] += 1;
+                    stats.max_abs[f] = std::max(stats.max_abs[f], std::abs(weight * value));
+                    mean[f] += value;
+                }
+                if (i % 4096 == 0) poll_interrupt();
+            }
+            for (double& value : mean) value /= double(n);
+            // Deviations of the stored entries first, then of the zeros: no cancellation.
+            double total = 0;
+            for (int64_t i = 0; i < n; ++i) {
+                const auto row = view.row(i);
+                for (int64_t e = 0; e < row.size; ++e) {
+                    const double deviation = double(row.values[e]) - mean[row.features[e]];
+                    total += deviation * deviation;
+                }
+                if (i % 4096 == 0) poll_interrupt();
+            }
+            for (int64_t f = 0; f < d; ++f) total += double(n - stats.count[f]) * mean[f] * mean[f];
+            stats.mean_variance = total / double(n) / double(d);
+        },
+        rows.matrix);
+    return stats;
+}
+
+}  // namespace sparsecluster

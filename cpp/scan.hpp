@@ -1,0 +1,151 @@
+// One pass of rows against all centers on the float32 index: pack a block of rows, add tail lists, then
+// tile by tile the head rows, and hand each row's scores (x.c - |c|^2/2, scaled) to the caller.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "csr.hpp"
+#include "exact.hpp"
+#include "index.hpp"
+#include "parallel.hpp"
+
+namespace sparsecluster {
+
+// What a scan knows of one row. Distances are in the scaled space of the index.
+struct Scanned {
+    int64_t row;
+    const float* scores;
+    Top2 top;
+    double norm2;     // scaled |x|^2
+    double rounding;  // unit roundoffs per score: |score error| <= rounding * (|x| |c| + |c|^2 / 2)
+    double error;     // the same for the longest center: bounds the error of every score
+
+    bool certain() const { return double(top.best) - double(top.second) > 2 * error; }
+    // Bounds of the distance that belongs to a score.
+    double upper(double score) const { return std::sqrt(std::max(0.0, norm2 - 2 * (score - error))); }
+    double lower(double score) const { return std::sqrt(std::max(0.0, norm2 - 2 * (score + error))); }
+};
+
+struct TailVisit {
+    int64_t begin;
+    int32_t count;
+    float value;
+};
+
+struct ScanScratch {
+    std::vector<HeadEntry> head;
+    std::vector<int64_t> head_begin;
+    std::vector<TailVisit> tail;
+    std::vector<int64_t> tail_begin;
+    std::vector<float> scores;
+    std::vector<int32_t> candidates;
+};
+
+// The label of a scanned row; near-ties are settled in float64.
+template <class V, class I>
+int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, const Centers& centers,
+               const CenterIndex& index, std::vector<int32_t>& candidates) {
+    if (scanned.certain()) return scanned.top.index;
+    const double row_norm = std::sqrt(scanned.norm2);
+    auto error = [&](int64_t k) {
+        return scanned.rounding * index.norm[k] * (row_norm + 0.5 * index.norm[k]) + 1e-36;
+    };
+    double threshold = -INFINITY;
+    for (int64_t k = 0; k < index.n_centers; ++k)
+        if (scanned.scores[k] >= scanned.top.best - 2 * scanned.error)
+            threshold = std::max(threshold, scanned.scores[k] - error(k));
+    candidates.clear();
+    for (int64_t k = 0; k < index.n_centers; ++k)
+        if (scanned.scores[k] >= scanned.top.best - 2 * scanned.error &&
+            scanned.scores[k] + error(k) >= threshold)
+            candidates.push_back(int32_t(k));
+    return settle(row, row_norm2, centers, candidates);
+}
+
+template <class V, class I>
+void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, const int64_t* ids,
+          int64_t begin, int64_t end, ScanScratch& scratch) {
+    int64_t entries = 0;
+    for (int64_t p = begin; p < end; ++p) entries += view.row(ids ? ids[p] : p).size;
+    if (int64_t(scratch.head.size()) < entries + kPrefetchAhead + 1) {
+        scratch.head.resize(entries + kPrefetchAhead + 1);
+        scratch.tail.resize(entries + 1);
+    }
+    scratch.head_begin.assign(1, 0);
+    scratch.tail_begin.assign(1, 0);
+    HeadEntry* head = scratch.head.data();
+    TailVisit* tail = scratch.tail.data();
+    const int32_t* slots = index.slot.data();
+    const int64_t* tail_begin = index.tail_begin.data();
+    for (int64_t p = begin; p < end; ++p) {
+        const Row<V, I> row = view.row(ids ? ids[p] : p);
+        for (int64_t e = 0; e < row.size; ++e) {
+            const auto feature = row.features[e];
+            const int32_t slot = slots[feature];
+            const float value = float(double(row.values[e]) * scale);
+            // Both are written, one is kept: the kind of feature is hard to predict.
+            *head = {uint32_t(slot), value};
+            head += slot >= 0;
+            *tail = {tail_begin[feature], int32_t(tail_begin[feature + 1] - tail_begin[feature]), value};
+            tail += slot == CenterIndex::kTail;
+        }
+        scratch.head_begin.push_back(head - scratch.head.data());
+        scratch.tail_begin.push_back(tail - scratch.tail.data());
+    }
+    std::fill_n(head, kPrefetchAhead, HeadEntry{0, 0.0f});
+}
+
+// Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1).
+template <class OnRow>
+void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_t n_ids, int n_threads,
+          std::vector<ScanScratch>& scratches, const OnRow& on_row) {
+    constexpr int64_t kScoreBytes = 256 << 10;
+    constexpr double kUnit = 0x1p-24;
+    const int64_t block_rows =
+        std::clamp<int64_t>(kScoreBytes / (index.stride * int64_t(sizeof(float))), 4, 256);
+    if (int64_t(scratches.size()) < n_threads) scratches.resize(n_threads);
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks((n_ids + block_rows - 1) / block_rows, n_threads, [&](int64_t b, int thread) {
+                ScanScratch& scratch = scratches[thread];
+                const int64_t begin = b * block_rows, end = std::min(n_ids, begin + block_rows);
+                pack(view, index, rows.scale, ids, begin, end, scratch);
+                scratch.scores.resize(block_rows * index.stride);
+                for (int64_t r = 0; r < end - begin; ++r) {
+                    float* scores = scratch.scores.data() + r * index.stride;
+                    std::copy(index.start.begin(), index.start.end(), scores);
+                    for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
+                        const TailVisit visit = scratch.tail[t];
+                        const TailEntry* entry = index.tail.data() + visit.begin;
+                        for (int32_t e = 0; e < visit.count; ++e)
+                            scores[entry[e].center] += visit.value * entry[e].value;
+                    }
+                }
+                for (const Tile& tile : index.tiles)
+                    index.simd.add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
+                                        scratch.head_begin.data(), end - begin,
+                                        scratch.scores.data() + tile.first, index.stride);
+                for (int64_t r = 0; r < end - begin; ++r) {
+                    Scanned scanned;
+                    scanned.row = ids ? ids[begin + r] : begin + r;
+                    scanned.scores = scratch.scores.data() + r * index.stride;
+                    scanned.top = index.simd.top2(scanned.scores, index.stride);
+                    scanned.norm2 = rows.norm2[scanned.row] * rows.scale * rows.scale;
+                    const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
+                    const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
+                    // Roundings on the way to a score: of the inputs, of products, of the sums.
+                    scanned.rounding = 1.01 * kUnit * double(std::min(n_head, kChunk) + n_head / kChunk +
+                                                             n_tail + 8);
+                    scanned.error = scanned.rounding * index.max_norm *
+                                        (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
+                    on_row(scanned, view.row(scanned.row), thread);
+                }
+            });
+        },
+        rows.matrix);
+}
+
+}  // namespace sparsecluster

@@ -1,0 +1,171 @@
+// Compiled without contraction, as exact.cpp.
+#include "update.hpp"
+
+#include <bit>
+#include <cmath>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "parallel.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+inline int64_t to_fixed(double value) {
+#ifdef __SSE2__
+    return _mm_cvtsd_si64(_mm_set_sd(value));
+#else
+    return std::llrint(value);
+#endif
+}
+
+// The largest power of two that keeps `bound` below 2^60 when multiplied.
+double fixed_step(double bound) {
+    if (bound <= 0) return 1;
+    int exponent = 0;
+    std::frexp(bound, &exponent);
+    return std::ldexp(1.0, std::min(60 - exponent, 1000));
+}
+
+// A set of features that is read back in ascending order: bits, and a bit per word of bits.
+class FeatureSet {
+public:
+    void resize(int64_t n_features) {
+        words_.assign((n_features + 63) / 64, 0);
+        summary_.assign((words_.size() + 63) / 64, 0);
+    }
+    bool empty() const { return words_.empty(); }
+    void insert(int64_t feature) {
+        words_[feature >> 6] |= uint64_t(1) << (feature & 63);
+        summary_[feature >> 12] |= uint64_t(1) << ((feature >> 6) & 63);
+    }
+    // Visits all features in ascending order and leaves the set empty.
+    template <class Visit>
+    void drain(const Visit& visit) {
+        for (size_t s = 0; s < summary_.size(); ++s) {
+            for (uint64_t left = summary_[s]; left; left &= left - 1) {
+                const size_t w = s * 64 + std::countr_zero(left);
+                for (uint64_t bits = words_[w]; bits; bits &= bits - 1)
+                    visit(int32_t(w * 64 + std::countr_zero(bits)));
+                words_[w] = 0;
+            }
+            summary_[s] = 0;
+        }
+    }
+
+private:
+    std::vector<uint64_t> words_, summary_;
+};
+
+struct Scratch {
+    std::vector<int64_t> sums;
+    FeatureSet touched;
+};
+
+double squared_shift(const Center& before, const Center& after) {
+    double total = 0;
+    int64_t b = 0, a = 0;
+    while (b < before.size() || a < after.size()) {
+        const int32_t fb = b < before.size() ? before.features[b] : INT32_MAX;
+        const int32_t fa = a < after.size() ? after.features[a] : INT32_MAX;
+        const double vb = fb <= fa ? before.values[b++] : 0.0;
+        const double va = fa <= fb ? after.values[a++] : 0.0;
+        total += (va - vb) * (va - vb);
+    }
+    return total;
+}
+
+}  // namespace
+
+Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters)
+    : rows_(rows), weights_(weights), labels_(rows.n_rows(), -1), clusters_(n_clusters) {
+    step_.resize(rows.n_features());
+    for (size_t f = 0; f < step_.size(); ++f)
+        step_[f] = fixed_step(columns.max_abs[f] * double(columns.count[f]));
+    if (weights) {
+        double total = 0;
+        for (int64_t i = 0; i < rows.n_rows(); ++i) total += weights[i];
+        weight_step_ = fixed_step(total);
+    }
+}
+
+double Sums::weight(int64_t cluster) const { return double(clusters_[cluster].weight) / weight_step_; }
+
+UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads) {
+    UpdateStats stats;
+    const int64_t n_clusters = size();
+    stats.shift.assign(n_clusters, 0.0);
+
+    // Rows that come and go, by cluster: row i stands as i where it comes, as ~i where it goes.
+    std::vector<int64_t> begin(n_clusters + 1, 0);
+    for (int64_t i = 0; i < rows_.n_rows(); ++i) {
+        if (labels[i] == labels_[i]) continue;
+        ++stats.moved;
+        if (labels[i] >= 0) ++begin[labels[i] + 1];
+        if (labels_[i] >= 0) ++begin[labels_[i] + 1];
+    }
+    for (int64_t k = 0; k < n_clusters; ++k) begin[k + 1] += begin[k];
+    std::vector<int64_t> change(begin.back());
+    std::vector<int64_t> at(begin.begin(), begin.end() - 1);
+    for (int64_t i = 0; i < rows_.n_rows(); ++i) {
+        if (labels[i] == labels_[i]) continue;
+        if (labels[i] >= 0) change[at[labels[i]]++] = i;
+        if (labels_[i] >= 0) change[at[labels_[i]]++] = ~i;
+        labels_[i] = labels[i];
+    }
+
+    std::vector<Scratch> scratches(std::max(n_threads, 1));
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks(n_clusters, n_threads, [&](int64_t k, int thread) {
+                if (begin[k] == begin[k + 1]) return;
+                Scratch& scratch = scratches[thread];
+                if (scratch.touched.empty()) {
+                    scratch.sums.assign(rows_.n_features(), 0);
+                    scratch.touched.resize(rows_.n_features());
+                }
+                Cluster& cluster = clusters_[k];
+                for (size_t e = 0; e < cluster.features.size(); ++e) {
+                    scratch.sums[cluster.features[e]] = cluster.sums[e];
+                    scratch.touched.insert(cluster.features[e]);
+                }
+                for (int64_t c = begin[k]; c < begin[k + 1]; ++c) {
+                    const bool comes = change[c] >= 0;
+                    const int64_t i = comes ? change[c] : ~change[c];
+                    const double weight = weights_ ? weights_[i] : 1.0;
+                    const int64_t sign = comes ? 1 : -1;
+                    cluster.weight += sign * to_fixed(weight * weight_step_);
+                    const auto row = view.row(i);
+                    for (int64_t e = 0; e < row.size; ++e) {
+                        const auto f = row.features[e];
+                        scratch.sums[f] += sign * to_fixed(weight * double(row.values[e]) * step_[f]);
+                        scratch.touched.insert(f);
+                    }
+                }
+                cluster.features.clear();
+                cluster.sums.clear();
+                scratch.touched.drain([&](int32_t feature) {
+                    if (scratch.sums[feature] == 0) return;
+                    cluster.features.push_back(feature);
+                    cluster.sums.push_back(scratch.sums[feature]);
+                    scratch.sums[feature] = 0;
+                });
+                if (cluster.weight <= 0) return;
+                Center mean;
+                mean.features = cluster.features;
+                mean.values.resize(cluster.sums.size());
+                const double total = weight(k);
+                for (size_t e = 0; e < cluster.sums.size(); ++e)
+                    mean.values[e] = double(cluster.sums[e]) / step_[cluster.features[e]] / total;
+                mean.compute_norm();
+                stats.shift[k] = std::sqrt(squared_shift(centers.items[k], mean));
+                centers.items[k] = std::move(mean);
+            });
+        },
+        rows_.matrix);
+    return stats;
+}
+
+}  // namespace sparsecluster

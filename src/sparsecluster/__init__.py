@@ -1,0 +1,33 @@
+"""Exact and fast clustering of large, sparse, high-dimensional data."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparsecluster.kmeans import KMeans, kmeans_plusplus
+
+# Public names and where they live; they are loaded when first used, so that importing is instant.
+_HOMES = {
+    "KMeans": "sparsecluster.kmeans",
+    "kmeans_plusplus": "sparsecluster.kmeans",
+}
+
+__all__ = ["KMeans", "kmeans_plusplus"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sparsecluster")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, "__version__"])

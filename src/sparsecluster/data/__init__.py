@@ -1,0 +1,1 @@
+"""Where rows come from: matrices in memory, checked once and seen as blocks of CSR rows."""

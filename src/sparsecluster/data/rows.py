@@ -1,0 +1,106 @@
+"""Rows: the only thing the engine knows about data. A matrix is checked here, once, and never again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+
+MAX_INDEX = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A checked matrix (CSR with sorted rows, or a C-ordered array) and its view in the core."""
+
+    matrix: Any
+    core: _core.Rows
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.core.n_rows)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.core.n_features)
+
+    @property
+    def sparse(self) -> bool:
+        return sp.issparse(self.matrix)
+
+    def take(self, indices: np.ndarray) -> sp.csr_array:
+        """The rows at these indices, in float64."""
+        return sp.csr_array(self.matrix[indices], dtype=np.float64)
+
+
+def check_structure(matrix: Any, name: str = "X") -> None:
+    """Refuse a sparse matrix whose arrays contradict each other, before scipy's C code reads them."""
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=matrix.format != "csr")
+        elif matrix.format == "coo" and matrix.nnz:
+            for axis, index in enumerate((matrix.row, matrix.col)):
+                if index.min() < 0 or index.max() >= matrix.shape[axis]:
+                    raise ValueError(f"coordinates of axis {axis} lie outside of {matrix.shape}")
+    except ValueError as error:
+        raise ValueError(
+            f"{name} is not a consistent {matrix.format} matrix: {error}. Build it again from its "
+            f"entries, for example with scipy.sparse.coo_array."
+        ) from None
+
+
+def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
+    """See a CSR matrix or a C-ordered array, float32 or float64, as Rows; copy only unsorted CSR."""
+    if max(matrix.shape) > MAX_INDEX:
+        raise ValueError(
+            f"{name} has the shape {matrix.shape}; at most 2**31 - 1 rows and columns are supported. "
+            f"Drop the empty columns, or hash the features into fewer."
+        )
+    rows = Rows(matrix, _core_rows(matrix))
+    fault, row = rows.core.inspect(n_threads)
+    if fault == "unsorted":
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        rows = Rows(matrix, _core_rows(matrix))
+        fault, row = rows.core.inspect(n_threads)
+    if fault != "none":
+        raise ValueError(_explain(fault, row, matrix, name))
+    return rows
+
+
+def _core_rows(matrix: Any) -> _core.Rows:
+    if not sp.issparse(matrix):
+        return _core.Rows.dense(matrix)
+    return _core.Rows.sparse(
+        matrix.indptr.astype(np.int64, copy=False), matrix.indices, matrix.data, matrix.shape[1]
+    )
+
+
+def _explain(fault: str, row: int, matrix: Any, name: str) -> str:
+    if fault == "indptr":
+        return f"{name} is not a consistent CSR matrix: indptr decreases at row {row}."
+    if fault == "feature_range":
+        return (
+            f"{name} is not a consistent CSR matrix: row {row} has a column index outside of "
+            f"0 .. {matrix.shape[1] - 1}."
+        )
+    if sp.issparse(matrix):
+        begin, end = matrix.indptr[row], matrix.indptr[row + 1]
+        columns, values = matrix.indices[begin:end], matrix.data[begin:end]
+    else:
+        columns, values = np.arange(matrix.shape[1]), matrix[row]
+    if fault == "not_finite":
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        kind = "NaN" if np.isnan(values[at]) else "infinity"
+        return (
+            f"Input {name} contains {kind}: row {row}, column {columns[at]}. Clean or impute the "
+            f"values first; an unknown entry of a sparse matrix is usually best left out."
+        )
+    return (
+        f"Input {name} contains values too large to square: row {row} has a norm above 1e150. "
+        f"Scale the values first."
+    )

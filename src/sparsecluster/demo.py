@@ -1,0 +1,297 @@
+"""The main job on text that every Python installation has: the docstrings of the standard library
+and of the installed dependencies, weighted by tf-idf, clustered, and shown as a table."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import os
+import re
+import sysconfig
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+PACKAGES = (
+    "cyclopts",
+    "joblib",
+    "numpy",
+    "rich",
+    "safetensors",
+    "scipy",
+    "sklearn",
+    "threadpoolctl",
+)
+
+SKIPPED_FOLDERS = frozenset(
+    {
+        "__pycache__",
+        "_external",
+        "_lib",
+        "_vendor",
+        "array_api_compat",
+        "array_api_extra",
+        "dist-packages",
+        "ensurepip",
+        "externals",
+        "idlelib",
+        "idle_test",
+        "lib2to3",
+        "pydoc_data",
+        "site-packages",
+        "test",
+        "tests",
+        "turtledemo",
+    }
+)
+
+SHORTEST_DOCSTRING = 15  # words
+
+# Words of the docstring's form, not of its subject: section heads, type names, and the verbs and
+# nouns with which any function is described.
+BOILERPLATE = frozenset(
+    """
+    add added additional allow allowed allows always applied apply arg args argument arguments arr
+    array arrays attribute attributes automatically available base based behavior bool boolean call
+    callable called calling calls case cases change changed check class classes code compute
+    computed computes computing consistency contain containing contains convention convert
+    converted copy corresponding create created creates current currently data def default defaults
+    defined defines definition depending deprecated describe described describes description detail
+    details determine dict dictionary different directly doc docs docstring documentation does
+    doesn dtype effect element elements ensure entry equal equivalent error errors example examples
+    exception exist existing exists expected explicitly expression false final float floats
+    following follows form format func function functions generate get gets getting given gives
+    handle has have helper higher hold holds ignored implement implementation implemented
+    implements import include included includes including indicate indicates info information
+    initialize input inputs instance instances instead int integer integers internal internally
+    ints invalid isinstance isn item items iterable iterator keyword keywords know kwargs len
+    length level like list lists long look lower make makes match matches mean means method methods
+    mode module modules multiple must name named names nan ndarray ndarrays need needed needs new
+    non none nonetype normal note notes number numbers numpy obj object objects old omitted one
+    option optional options order original otherwise output outputs overridden override pair param
+    parameter parameters params particular pass passed passing perform performed point possible
+    present property provide provided provides public purpose put python raise raised raises
+    reading ref references related remove replace represent representation represents requested
+    require required requires respectively result resulting results return returned returning
+    returns rtype run same scalar scipy see self sequence set sets setting shape shaped should
+    similar simple simply single size sized sizes skip sklearn small specific specified specify
+    standard store stored str string strings structure subclass subclasses support supported
+    supports take taken takes test tests true tuple tuples type typeerror types underlying unless
+    unused update updated usage use used useful user users uses using usually valid value
+    valueerror values variable variables version versionadded versionchanged want warning way work
+    works write written wrong yield yields zero
+    """.split()
+)
+
+_EXAMPLE_LINE = re.compile(r"^\s*(>>>|\.\.\.|\.\. ).*$", re.MULTILINE)
+
+
+def run(
+    *, clusters: int = 20, terms: int = 8, seed: int = 0, console: Console | None = None
+) -> None:
+    """Cluster the docstrings and show the clusters.
+
+    Parameters
+    ----------
+    clusters : int, default=20
+        How many clusters to make.
+    terms : int, default=8
+        How many terms to show for each cluster.
+    seed : int, default=0
+        The random state of the clustering.
+    console : rich.console.Console, optional
+        Where to write; standard output by default.
+    """
+    for name, value in (("clusters", clusters), ("terms", terms)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    console = console or Console()
+
+    watch = Stopwatch()
+    with console.status("reading docstrings") as status:
+        texts, modules = load_docstrings()
+        watch.lap("reading")
+        status.update("vectorising")
+        X, names = vectorize(texts)
+        watch.lap("vectorising")
+        status.update("clustering")
+        model = cluster(X, names, clusters, seed)
+        watch.lap("clustering")
+
+    console.print(
+        f"[bold]{X.shape[0]:,}[/] docstrings of [bold]{len(set(modules)):,}[/] modules, "
+        f"[bold]{X.shape[1]:,}[/] terms, [bold]{X.nnz:,}[/] entries"
+    )
+    console.print(cluster_table(model, modules, terms))
+    console.print(
+        f"{clusters} clusters from seed {seed}: {model.n_iter_} iterations, "
+        f"cost {model.inertia_:,.1f}"
+    )
+    console.print(str(watch))
+
+
+def load_docstrings() -> tuple[list[str], list[str]]:
+    """Collect docstrings from the sources of the standard library and of the dependencies.
+
+    The sources are parsed, never imported. Docstrings of fewer than fifteen words and repetitions
+    are left out, and the order depends on nothing but the files' names.
+
+    Returns
+    -------
+    texts : list of str
+        One docstring of a module, class or function each.
+    modules : list of str
+        The dotted name of the module of each.
+    """
+    module_of: dict[str, str] = {}
+    for module, path in _source_files():
+        for text in _docstrings_of(path):
+            if len(text.split()) >= SHORTEST_DOCSTRING:
+                module_of.setdefault(text, module)
+    return list(module_of), list(module_of.values())
+
+
+def vectorize(texts: list[str]) -> tuple[csr_matrix, np.ndarray]:
+    """Turn texts into rows of tf-idf weights of length one (float32), and name the columns."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(
+        preprocessor=_prose_of,
+        token_pattern=r"\b[a-z]{3,}\b",
+        stop_words=sorted(ENGLISH_STOP_WORDS | BOILERPLATE),
+        min_df=20,
+        max_df=0.2,
+        sublinear_tf=True,
+        dtype=np.float32,
+    )
+    X = vectorizer.fit_transform(texts)
+    return X, vectorizer.get_feature_names_out()
+
+
+def cluster(X: csr_matrix, names: np.ndarray, clusters: int, seed: int) -> Any:
+    """Fit the estimator, with the names that its top terms are made of."""
+    from sparsecluster import KMeans
+
+    return KMeans(n_clusters=clusters, random_state=seed).fit(X, feature_names=names)
+
+
+def cluster_table(model: Any, modules: list[str], terms: int) -> Table:
+    """Show the clusters, largest first: number, size, top terms, and where its texts come from."""
+    packages = np.array([public_name(module) for module in modules])
+    sizes = np.bincount(model.labels_)
+    top_terms = model.top_terms(terms)
+
+    table = Table()
+    table.add_column("#", justify="right", style="dim")
+    table.add_column("size", justify="right")
+    table.add_column("top terms", style="bold", ratio=3)
+    table.add_column("mostly from", style="cyan", ratio=2)
+    for label in np.argsort(-sizes, kind="stable"):
+        sources = Counter(packages[model.labels_ == label].tolist()).most_common(3)
+        table.add_row(
+            str(label),
+            f"{sizes[label]:,}",
+            ", ".join(top_terms[label]),
+            ", ".join(name for name, _ in sources),
+        )
+    return table
+
+
+def public_name(module: str) -> str:
+    """Shorten a module's name to its first two public parts.
+
+    >>> public_name("sklearn.cluster._kmeans"), public_name("xml.dom.minidom"), public_name("_io")
+    ('sklearn.cluster', 'xml.dom', '_io')
+    """
+    parts = module.split(".")
+    public = [part for part in parts if not part.startswith("_")]
+    return ".".join(public[:2] or parts[:1])
+
+
+class Stopwatch:
+    """Seconds between one lap and the next, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._started = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """End the lap that was running under this name, and begin the next."""
+        now = time.perf_counter()
+        self.seconds[name] = now - self._started
+        self._started = now
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
+
+
+def _source_files() -> Iterator[tuple[str, Path]]:
+    """Yield (dotted module name, file), the standard library first, each folder in sorted order."""
+    yield from _python_files(Path(sysconfig.get_path("stdlib")), prefix="")
+    for package in PACKAGES:
+        # For a top-level name this finds the files without running any of them.
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None:
+            continue
+        if spec.submodule_search_locations is None:
+            yield package, Path(spec.origin)
+        else:
+            yield from _python_files(Path(spec.origin).parent, prefix=package + ".")
+
+
+def _python_files(root: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    for folder, subfolders, files in os.walk(root):
+        subfolders[:] = sorted(
+            name for name in subfolders if name.isidentifier() and name not in SKIPPED_FOLDERS
+        )
+        inside = Path(folder).relative_to(root).parts
+        for file in sorted(files):
+            name, extension = os.path.splitext(file)
+            if extension == ".py" and not name.startswith("test_") and name != "conftest":
+                parts = inside if name == "__init__" else (*inside, name)
+                yield (prefix + ".".join(parts)).rstrip("."), Path(folder, file)
+
+
+def _docstrings_of(path: Path) -> Iterator[str]:
+    """Yield the docstrings of a module, its classes and functions; none if it can't be parsed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in other people's sources
+            tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in _documented(tree):
+        text = ast.get_docstring(node, clean=False)
+        if text:
+            yield inspect.cleandoc(text)
+
+
+def _documented(
+    tree: ast.Module,
+) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the module and its classes and functions; what a function holds is no interface."""
+    yield tree
+    pending: list[ast.stmt] = list(reversed(tree.body))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+        elif isinstance(node, ast.ClassDef):
+            yield node
+            pending.extend(reversed(node.body))
+
+
+def _prose_of(text: str) -> str:
+    """Lower the case and leave out doctest lines and directives."""
+    return _EXAMPLE_LINE.sub("", text).lower()

@@ -1,0 +1,37 @@
+"""Which assignment algorithm runs: by name, by what fits into memory, or by what is usually fastest."""
+
+from __future__ import annotations
+
+import warnings
+
+from sparsecluster import _core
+from sparsecluster.data.rows import Rows
+from sparsecluster.engine.names import check_name
+
+ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
+
+
+def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: int) -> str:
+    """The algorithm to run; Elkan's bounds are replaced by Hamerly's where they do not fit."""
+    check_name("algorithm", algorithm, ALGORITHMS)
+    if algorithm == "auto":
+        return "lloyd" if n_clusters == 1 else "hamerly"
+    if algorithm == "elkan":
+        needed = _core.elkan_bytes(rows.n_rows, n_clusters)
+        if needed > memory_limit:
+            warnings.warn(
+                f"algorithm='elkan' needs {needed / 1e9:.3g} GB for its bounds (rows x clusters), more "
+                f"than the memory limit of {memory_limit / 1e9:.3g} GB; 'hamerly' is used instead, "
+                f"with the same result. Raise memory_limit to keep 'elkan'.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return "hamerly"
+    return algorithm
+
+
+def make_assigner(
+    algorithm: str, rows: Rows, *, n_threads: int, memory_limit: int
+) -> _core.Assigner:
+    """The assigner of a fit; its SIMD rows of centers may take a quarter of the memory limit."""
+    return _core.Assigner(rows.core, algorithm, n_threads, memory_limit // 4)

@@ -1,0 +1,54 @@
+"""Empty clusters are refilled with the farthest rows (SparseKmeans, algorithm E.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsecluster import _core
+from sparsecluster.data.rows import Rows
+
+# A row this near to its center, relative to its norm, lies on it: moving it would gain nothing.
+COINCIDES = 2.0**-40
+
+
+def empty_clusters(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
+    """Clusters without a row of positive weight."""
+    return np.flatnonzero(_sizes(labels, weights, n_clusters) == 0)
+
+
+def refill(
+    rows: Rows,
+    centers: _core.Centers,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    n_threads: int,
+) -> tuple[list[int], list[int]]:
+    """Move the farthest rows, by true distance, into the empty clusters; labels change in place.
+
+    Returns the rows that moved and the clusters that stay empty, for lack of rows that do not lie on
+    their center. A row that is alone in its cluster stays.
+    """
+    sizes = _sizes(labels, weights, centers.n_clusters)
+    empty = list(np.flatnonzero(sizes == 0))
+    distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+    movable = distance2 > COINCIDES**2 * rows.core.norm2
+    if weights is not None:
+        movable &= weights > 0
+    candidates = np.flatnonzero(movable)
+    farthest = candidates[np.argsort(-distance2[candidates], kind="stable")]
+    moved: list[int] = []
+    for row in farthest:
+        if not empty:
+            break
+        if sizes[labels[row]] <= 1:
+            continue
+        sizes[labels[row]] -= 1
+        labels[row] = empty.pop(0)
+        sizes[labels[row]] = 1
+        moved.append(int(row))
+    return moved, [int(cluster) for cluster in empty]
+
+
+def _sizes(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
+    counted = labels if weights is None else labels[weights > 0]
+    return np.bincount(counted, minlength=n_clusters)

@@ -1,0 +1,34 @@
+"""What an iteration leaves behind: progress, callbacks, reports and benchmarks all read this record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class IterationRecord:
+    """One iteration of k-means."""
+
+    iteration: int  #: counted from 1
+    cost: float  #: of the labels and the new centers: the weighted sum of squared distances
+    shift: float  #: sum of the squared shifts of the centers, the left side of the stopping rule
+    moved: int  #: rows whose label changed
+    distances: int  #: row-center distances computed
+    seconds: float  #: taken by this iteration
+    algorithm: str  #: that did the assignment
+    run: int = 0  #: which of the n_init runs
+
+
+#: Called after each iteration; anything true as the answer ends the fit there.
+Callback = Callable[[IterationRecord], Any]
+
+
+def describe(record: IterationRecord) -> str:
+    """One line for a terminal."""
+    return (
+        f"run {record.run}  iteration {record.iteration:>3}  cost {record.cost:.6g}  "
+        f"moved {record.moved:>8}  shift {record.shift:.3g}  "
+        f"distances {record.distances:.3g}  {record.algorithm}  {record.seconds * 1e3:.1f} ms"
+    )

@@ -1,0 +1,105 @@
+"""The loop of k-means: assign, refill, update, stop. What varies is passed in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsecluster import _core
+from sparsecluster.data.rows import Rows
+from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.empty import empty_clusters, refill
+from sparsecluster.engine.history import Callback, IterationRecord
+from sparsecluster.engine.seeding import warn_fewer_distinct
+from sparsecluster.engine.stopping import total_shift
+
+
+@dataclass
+class Clustering:
+    """What the loop ends with: every label is that of the nearest center."""
+
+    centers: _core.Centers
+    labels: np.ndarray
+    inertia: float
+    history: list[IterationRecord]
+    converged: bool
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history)
+
+
+def iterate(
+    rows: Rows,
+    centers: _core.Centers,
+    *,
+    weights: np.ndarray | None,
+    columns: _core.ColumnStats,
+    tolerance: float,
+    max_iter: int,
+    make_assigner: Callable[[], _core.Assigner],
+    algorithm: str,
+    n_threads: int,
+    on_iteration: Callback,
+    run: int = 0,
+) -> Clustering:
+    """Move the centers (in place) until no label changes, they hardly shift, or max_iter is reached."""
+    rows.core.cover(float(np.sqrt(centers.norm2.max())))
+    row_norm2 = rows.core.norm2 if weights is None else weights * rows.core.norm2
+    total_norm2 = float(row_norm2.sum())
+    labels = np.full(rows.n_rows, -1, dtype=np.int32)
+    assigner = make_assigner()
+    sums = _core.Sums(rows.core, columns, weights, centers.n_clusters)
+    shift = np.zeros(0)
+    history: list[IterationRecord] = []
+    settled = stopped = False
+
+    while not (settled or stopped) and len(history) < max_iter:
+        started = time.perf_counter()
+        moved, distances = assigner.assign(centers, shift, labels)
+
+        if len(empty_clusters(labels, weights, centers.n_clusters)):
+            refilled, hopeless = refill(rows, centers, labels, weights, n_threads)
+            for row in refilled:
+                assigner.forget(row)
+            if hopeless:
+                centers, labels = drop_clusters(centers, labels, hopeless)
+                assigner = make_assigner()
+                sums = _core.Sums(rows.core, columns, weights, centers.n_clusters)
+                shift = np.zeros(0)
+
+        moved, shift = sums.update(labels, centers, n_threads)
+        settled = moved == 0
+        record = IterationRecord(
+            iteration=len(history) + 1,
+            cost=max(0.0, total_norm2 - float(np.dot(sums.weights, centers.norm2))),
+            shift=total_shift(shift),
+            moved=moved,
+            distances=distances,
+            seconds=time.perf_counter() - started,
+            algorithm=algorithm,
+            run=run,
+        )
+        history.append(record)
+        stopped = bool(on_iteration(record)) or record.shift <= tolerance
+
+    if not settled:
+        # The centers moved after the labels were given: give them again.
+        assigner.assign(centers, shift, labels)
+    distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+    inertia = float(np.sum(distance2 if weights is None else weights * distance2))
+    return Clustering(centers, labels, inertia, history, converged=settled or stopped)
+
+
+def drop_clusters(
+    centers: _core.Centers, labels: np.ndarray, empty: list[int]
+) -> tuple[_core.Centers, np.ndarray]:
+    """Without the clusters that nothing can fill, the others renumbered in order."""
+    warn_fewer_distinct(centers.n_clusters - len(empty), centers.n_clusters)
+    kept = np.setdiff1d(np.arange(centers.n_clusters), empty)
+    renumbered = np.full(centers.n_clusters, -1, dtype=np.int32)
+    renumbered[kept] = np.arange(len(kept), dtype=np.int32)
+    return centers_.to_core(centers_.from_core(centers)[kept]), renumbered[labels]

@@ -1,0 +1,422 @@
+"""K-means for sparse data: the estimator, and greedy k-means++ as a function."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from sparsecluster import _core
+from sparsecluster.data.rows import Rows, as_rows, check_structure
+from sparsecluster.engine import assignment, seeding
+from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.history import Callback, IterationRecord, describe
+from sparsecluster.engine.loop import Clustering, iterate
+from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads
+from sparsecluster.engine.stopping import shift_tolerance
+
+# How scikit-learn is asked to check X; values are checked by the core, which names the row.
+_INPUT = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "accept_large_sparse": True,
+    "ensure_all_finite": False,
+}
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """K-means, exact for every algorithm, on sparse or dense rows.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    init : {"k-means++", "random"}, array, sparse matrix or callable, default="k-means++"
+        Where to start. "k-means++" is the greedy form with ``2 + log2(n_clusters)`` candidates a step.
+        An array or sparse matrix holds one center a row. A callable gets ``(X, n_clusters,
+        random_state=...)`` and returns such centers.
+    n_init : int, default=1
+        Number of runs from different starts; the one with the lowest cost is kept.
+    algorithm : {"auto", "lloyd", "elkan", "hamerly"}, default="auto"
+        How rows are assigned. All give the same labels; they differ in speed and memory. "elkan" keeps
+        a float per row and cluster.
+    max_iter : int, default=300
+        Most iterations of a run; a ConvergenceWarning says when they were not enough.
+    tol : float, default=1e-4
+        Stop when the sum of the squared shifts of the centers is at most `tol` times the mean variance
+        of the features. With 0 a run goes on until no label changes.
+    random_state : int, RandomState or None, default=None
+        Seed of the starting centers.
+    n_threads : int or None, default=None
+        Threads to use; by default all CPUs of the process, within threadpoolctl's limits. The results
+        do not depend on it.
+    memory_limit : int, str or None, default=None
+        Bytes (or "2GB", "500 MiB") that a fit may take beyond its data; by default half of the memory
+        that is free.
+    verbose : int, default=0
+        With 1 each iteration is shown on standard error.
+    callback : callable or None, default=None
+        Called with an :class:`~sparsecluster.engine.history.IterationRecord` after each iteration; a
+        true answer ends the fit.
+
+    Attributes
+    ----------
+    cluster_centers_ : csr_array or ndarray of shape (n_clusters_, n_features)
+        The means, in float64; a CSR array for sparse and an ndarray for dense input.
+    labels_ : ndarray of shape (n_samples,), int32
+        Nearest center of each row; always equal to ``predict(X)``.
+    inertia_ : float
+        Weighted sum of the squared distances of the rows to their centers.
+    n_iter_ : int
+        Iterations of the run that was kept.
+    n_clusters_ : int
+        Number of clusters found: smaller than `n_clusters` if X has fewer distinct rows.
+    history_ : list of IterationRecord
+        One record an iteration of the run that was kept.
+    algorithm_ : str
+        The algorithm that was used.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from sparsecluster import KMeans
+    >>> X = csr_array([[1.0, 0, 0], [0.9, 0, 0], [0, 0, 1.0], [0, 0.1, 1.0]])
+    >>> km = KMeans(n_clusters=2, random_state=0).fit(X)
+    >>> km.labels_[0] == km.labels_[1], km.labels_[2] == km.labels_[3]
+    (np.True_, np.True_)
+    >>> km.predict(csr_array([[0.8, 0, 0.1]]))[0] == km.labels_[0]
+    np.True_
+    >>> round(km.inertia_, 6)
+    0.01
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        algorithm: str = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        memory_limit: int | str | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.algorithm = algorithm
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.memory_limit = memory_limit
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> KMeans:
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n_samples, n_features)
+            Any scipy sparse format, or an array. CSR and C-ordered arrays of float32 or float64 are
+            used as they are, without a copy.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows, not negative.
+        feature_names : sequence of str, optional
+            Names of the columns, for :meth:`top_terms`.
+        """
+        self._check_parameters()
+        n_threads = effective_n_threads(self.n_threads)
+        rows = self._check_rows(X, n_threads=n_threads, reset=True)
+        if rows.n_rows < self.n_clusters:
+            raise ValueError(
+                f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot be "
+                f"more clusters than rows."
+            )
+        weights = _check_weights(sample_weight, rows)
+        self.vocabulary_ = _check_feature_names(feature_names, rows.n_features)
+
+        best = self._best_run(rows, weights, n_threads)
+        centers = centers_.from_core(best.centers)
+        self.cluster_centers_ = centers if rows.sparse else centers.toarray()
+        self.labels_ = best.labels
+        self.inertia_ = best.inertia
+        self.n_iter_ = best.n_iter
+        self.history_ = best.history
+        self.n_clusters_ = centers.shape[0]
+        self._n_features_out = self.n_clusters_
+        return self
+
+    def _best_run(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Clustering:
+        random_state = check_random_state(self.random_state)
+        memory_limit = effective_memory_limit(self.memory_limit)
+        columns = _core.column_stats(rows.core, weights)
+        self.algorithm_ = assignment.choose_algorithm(
+            self.algorithm, rows, self.n_clusters, memory_limit
+        )
+        n_init = self.n_init if isinstance(self.init, str) or callable(self.init) else 1
+        if n_init < self.n_init:
+            warnings.warn(
+                f"n_init={self.n_init} is of no use with given centers: there is one run.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        best: Clustering | None = None
+        for run, run_seed in enumerate(random_state.randint(np.iinfo(np.int32).max, size=n_init)):
+            centers = seeding.seed(
+                self.init,
+                rows,
+                self.n_clusters,
+                weights=weights,
+                random_state=np.random.RandomState(run_seed),
+                n_threads=n_threads,
+            )
+            clustering = iterate(
+                rows,
+                centers,
+                weights=weights,
+                columns=columns,
+                tolerance=shift_tolerance(self.tol, columns),
+                max_iter=self.max_iter,
+                make_assigner=partial(
+                    assignment.make_assigner,
+                    self.algorithm_,
+                    rows,
+                    n_threads=n_threads,
+                    memory_limit=memory_limit,
+                ),
+                algorithm=self.algorithm_,
+                n_threads=n_threads,
+                on_iteration=self._reporter(),
+                run=run,
+            )
+            if best is None or clustering.inertia < best.inertia:
+                best = clustering
+        assert best is not None
+        if not best.converged:
+            warnings.warn(
+                f"K-means did not converge in max_iter={self.max_iter} iterations: the centers still "
+                f"move. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return best
+
+    def _reporter(self) -> Callback:
+        show: Callable[[str], None] | None = None
+        if self.verbose:
+            from rich.console import Console
+
+            show = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
+
+        def report(record: IterationRecord) -> Any:
+            if show:
+                show(describe(record))
+            return self.callback(record) if self.callback else None
+
+        return report
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> np.ndarray:
+        """Cluster the rows of X and return their labels."""
+        return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).labels_
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> np.ndarray:
+        """Cluster the rows of X and return their distances to the centers."""
+        return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).transform(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Nearest center of each row; equal distances go to the lowest index."""
+        rows, centers, n_threads = self._prepare(X)
+        return self._assign(rows, centers, n_threads)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Distances of each row to all centers, in the float type of X."""
+        rows, centers, n_threads = self._prepare(X)
+        distances = np.empty((rows.n_rows, centers.n_clusters), dtype=rows.matrix.dtype)
+        _core.all_distances(rows.core, centers, distances, n_threads)
+        return distances
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
+        rows, centers, n_threads = self._prepare(X)
+        labels = self._assign(rows, centers, n_threads)
+        distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+        weights = _check_weights(sample_weight, rows)
+        return -float(np.sum(distance2 if weights is None else weights * distance2))
+
+    def top_terms(self, n_terms: int = 10, *, feature_names: Any = None) -> list[list[str]]:
+        """The columns with the largest values in each center, largest first.
+
+        Parameters
+        ----------
+        n_terms : int, default=10
+            How many to name for each cluster.
+        feature_names : sequence of str, optional
+            Names of the columns. By default those given to :meth:`fit`, those of its data frame, or
+            x0, x1, ...
+        """
+        check_is_fitted(self)
+        centers = sp.csr_array(self.cluster_centers_)
+        names = _check_feature_names(feature_names, centers.shape[1])
+        if names is None:
+            names = self.vocabulary_
+        if names is None:
+            names = getattr(self, "feature_names_in_", None)
+        terms = []
+        for begin, end in zip(centers.indptr[:-1], centers.indptr[1:], strict=True):
+            order = np.argsort(-centers.data[begin:end], kind="stable")[:n_terms]
+            columns = centers.indices[begin:end][order[centers.data[begin:end][order] > 0]]
+            terms.append([f"x{c}" if names is None else str(names[c]) for c in columns])
+        return terms
+
+    def _prepare(self, X: Any) -> tuple[Rows, _core.Centers, int]:
+        check_is_fitted(self)
+        n_threads = effective_n_threads(self.n_threads)
+        rows = self._check_rows(X, n_threads=n_threads, reset=False)
+        centers = centers_.to_core(self.cluster_centers_)
+        rows.core.cover(float(np.sqrt(centers.norm2.max())))
+        return rows, centers, n_threads
+
+    def _assign(self, rows: Rows, centers: _core.Centers, n_threads: int) -> np.ndarray:
+        labels = np.full(rows.n_rows, -1, dtype=np.int32)
+        assigner = assignment.make_assigner(
+            "lloyd",
+            rows,
+            n_threads=n_threads,
+            memory_limit=effective_memory_limit(self.memory_limit),
+        )
+        assigner.assign(centers, np.zeros(0), labels)
+        return labels
+
+    def _check_rows(self, X: Any, *, n_threads: int, reset: bool) -> Rows:
+        if sp.issparse(X):
+            check_structure(X)
+        X = validate_data(self, X, reset=reset, **_INPUT)
+        return as_rows(X, n_threads=n_threads)
+
+    def _check_parameters(self) -> None:
+        _check_number("n_clusters", self.n_clusters, Integral, 1)
+        _check_number("n_init", self.n_init, Integral, 1)
+        _check_number("max_iter", self.max_iter, Integral, 1)
+        _check_number("tol", self.tol, Real, 0)
+        if isinstance(self.init, str):
+            seeding.check_name("init", self.init, seeding.METHODS)
+        assignment.check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def kmeans_plusplus(
+    X: Any,
+    n_clusters: int,
+    *,
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_local_trials: int | None = None,
+    n_threads: int | None = None,
+) -> tuple[Any, np.ndarray]:
+    """Choose starting centers by greedy k-means++.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_samples, n_features)
+        The rows.
+    n_clusters : int
+        How many to choose.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the rows.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    n_local_trials : int, optional
+        Candidates tried a step, by default ``2 + log2(n_clusters)``; 1 is the plain form.
+    n_threads : int, optional
+        Threads to use; the result does not depend on it.
+
+    Returns
+    -------
+    centers : csr_array or ndarray of shape (n_clusters, n_features)
+        The chosen rows, in the type of X.
+    indices : ndarray of shape (n_clusters,)
+        Where they are in X. Fewer, with a warning, where X has fewer distinct rows.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from sparsecluster import kmeans_plusplus
+    >>> X = csr_array([[1.0, 0], [1.0, 0], [0, 1.0]])
+    >>> centers, indices = kmeans_plusplus(X, 2, random_state=0)
+    >>> sorted(centers.toarray().tolist())
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    _check_number("n_clusters", n_clusters, Integral, 1)
+    if n_local_trials is not None:
+        _check_number("n_local_trials", n_local_trials, Integral, 1)
+    threads = effective_n_threads(n_threads)
+    if sp.issparse(X):
+        check_structure(X)
+    rows = as_rows(check_array(X, input_name="X", **_INPUT), n_threads=threads)
+    if rows.n_rows < n_clusters:
+        raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
+    indices, _ = seeding.greedy_kmeans_plusplus(
+        rows,
+        n_clusters,
+        weights=_check_weights(sample_weight, rows),
+        random_state=check_random_state(random_state),
+        n_threads=threads,
+        n_local_trials=n_local_trials,
+    )
+    return rows.matrix[indices], indices
+
+
+def _check_number(name: str, value: Any, kind: type, least: float) -> None:
+    if isinstance(value, bool) or value not in Interval(kind, least, None, closed="left"):
+        noun = "an integer" if kind is Integral else "a number"
+        raise ValueError(f"{name} must be {noun} of at least {least}, got {value!r}.")
+
+
+def _check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
+    """Weights as float64, or None where they are all alike."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(
+        sample_weight, rows.matrix, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every row.")
+    return np.ascontiguousarray(weights)
+
+
+def _check_feature_names(names: Any, n_features: int) -> np.ndarray | None:
+    if names is None:
+        return None
+    names = np.asarray(names, dtype=object)
+    if names.shape != (n_features,):
+        raise ValueError(f"{len(names)} feature_names were given for {n_features} columns.")
+    return names
