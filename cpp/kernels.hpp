@@ -35,6 +35,13 @@ struct Kernels {
     Top2 (*top2)(const float* scores, int64_t n);
     // bounds[i] = max(bounds[i] - shift, 0), rounded down; writes the i with bounds[i] <= limits[i].
     int64_t (*relax_bounds)(float* bounds, const float* limits, int64_t n, float shift, int32_t* below);
+
+    // sums[i] = sum over c of factors[c] * columns[c][i].
+    void (*weighted_sum)(float* sums, const float* const* columns, const float* factors, int n_columns,
+                         int64_t n);
+    // Writes the i with sums[i] + slack * norms[i] - offsets[i] >= least.
+    int64_t (*collect_above)(const float* sums, const float* norms, const float* offsets, int64_t n,
+                             float slack, float least, int32_t* above);
 };
 
 // The table for this CPU, or for the level named by the environment variable SPARSECLUSTER_SIMD

@@ -73,20 +73,23 @@ Top2 top2(const float* scores, int64_t n) {
     return top;
 }
 
+// Appends base + lane for the lanes that are set.
+inline int64_t append(Mask set, int64_t base, int32_t* out, int64_t count) {
+    int32_t any = 0;
+    for (int lane = 0; lane < LANES; ++lane) any |= set[lane];
+    if (!any) return count;
+    for (int lane = 0; lane < LANES; ++lane)
+        if (set[lane]) out[count++] = int32_t(base + lane);
+    return count;
+}
+
 int64_t relax_bounds(float* bounds, const float* limits, int64_t n, float shift, int32_t* below) {
     constexpr float kDown = 1.0f - 0x1p-22f;
     int64_t n_below = 0, i = 0;
-    const Vec zero = {};
     for (; i + LANES <= n; i += LANES) {
-        const Vec bound = larger(at(bounds + i) - splat(shift), zero) * splat(kDown);
+        const Vec bound = larger(at(bounds + i) - splat(shift), Vec{}) * splat(kDown);
         at(bounds + i) = bound;
-        const Mask low = bound <= at(limits + i);
-        Mask any = low;
-        int32_t seen = 0;
-        for (int lane = 0; lane < LANES; ++lane) seen |= any[lane];
-        if (!seen) continue;
-        for (int lane = 0; lane < LANES; ++lane)
-            if (low[lane]) below[n_below++] = int32_t(i + lane);
+        n_below = append(bound <= at(limits + i), i, below, n_below);
     }
     for (; i < n; ++i) {
         const float reduced = bounds[i] - shift;
@@ -96,9 +99,39 @@ int64_t relax_bounds(float* bounds, const float* limits, int64_t n, float shift,
     return n_below;
 }
 
+void weighted_sum(float* sums, const float* const* columns, const float* factors, int n_columns, int64_t n) {
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        Vec sum[4] = {};
+        for (int c = 0; c < n_columns; ++c)
+#pragma GCC unroll 4
+            for (int v = 0; v < 4; ++v) sum[v] += splat(factors[c]) * at(columns[c] + i + v * LANES);
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) at(sums + i + v * LANES) = sum[v];
+    }
+    for (; i < n; ++i) {
+        float sum = 0;
+        for (int c = 0; c < n_columns; ++c) sum += factors[c] * columns[c][i];
+        sums[i] = sum;
+    }
+}
+
+int64_t collect_above(const float* sums, const float* norms, const float* offsets, int64_t n, float slack,
+                      float least, int32_t* above) {
+    int64_t n_above = 0, i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const Vec reach = at(sums + i) + splat(slack) * at(norms + i) - at(offsets + i);
+        n_above = append(reach >= splat(least), i, above, n_above);
+    }
+    for (; i < n; ++i)
+        if (sums[i] + slack * norms[i] - offsets[i] >= least) above[n_above++] = int32_t(i);
+    return n_above;
+}
+
 }  // namespace
 
 extern const Kernels table;
-const Kernels table = {LEVEL_NAME, LANES, TILE_VECTORS, pick_tile<TILE_VECTORS>, top2, relax_bounds};
+const Kernels table = {LEVEL_NAME, LANES, TILE_VECTORS, pick_tile<TILE_VECTORS>, top2, relax_bounds,
+                       weighted_sum, collect_above};
 
 }  // namespace sparsecluster::LEVEL

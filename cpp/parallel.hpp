@@ -32,45 +32,98 @@ inline void poll_interrupt() {
     if (interrupt_requested()) throw Interrupted();
 }
 
-// Calls work(block, thread) for every block; thread 0 is the caller, and rethrows what any thread threw.
-template <class Work>
-void parallel_blocks(int64_t n_blocks, int n_threads, const Work& work) {
-    n_threads = int(std::clamp<int64_t>(n_threads, 1, std::max<int64_t>(n_blocks, 1)));
-    if (n_threads == 1) {
-        for (int64_t block = 0; block < n_blocks; ++block) {
-            work(block, 0);
-            poll_interrupt();
-        }
-        return;
-    }
-    std::atomic<int64_t> next{0};
-    std::atomic<bool> stop{false};
-    std::exception_ptr error;
-    std::mutex error_mutex;
-    auto run = [&](int thread) {
+// Threads that take blocks of work, for the length of one call from outside. Between two runs they spin
+// for a moment, then sleep.
+class Team {
+public:
+    explicit Team(int n_threads) {
         try {
-            while (!stop.load(std::memory_order_relaxed)) {
-                const int64_t block = next.fetch_add(1, std::memory_order_relaxed);
-                if (block >= n_blocks) return;
-                work(block, thread);
+            for (int thread = 1; thread < n_threads; ++thread)
+                helpers_.emplace_back([this, thread] { serve(thread); });
+        } catch (const std::system_error&) {
+            // No more threads to be had: those that started, and the caller, do the work.
+        }
+    }
+    ~Team() {
+        quit_ = true;
+        round_.fetch_add(1);
+        round_.notify_all();
+    }
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+    // Calls work(block, thread) for every block; thread 0 is the caller, and rethrows what any thread threw.
+    template <class Work>
+    void run(int64_t n_blocks, const Work& work) {
+        work_ = &work;
+        call_ = [](const void* function, int64_t block, int thread) {
+            (*static_cast<const Work*>(function))(block, thread);
+        };
+        n_blocks_ = n_blocks;
+        next_ = 0;
+        stop_ = false;
+        error_ = nullptr;
+        busy_ = int(helpers_.size());
+        round_.fetch_add(1);
+        round_.notify_all();
+        take_blocks(0);
+        for (int spins = 0; busy_.load() > 0; ++spins)
+            if (spins > kSpins) std::this_thread::yield();
+        if (error_) std::rethrow_exception(error_);
+    }
+
+private:
+    static constexpr int kSpins = 4000;
+
+    void serve(int thread) {
+        int64_t seen = 0;
+        for (;;) {
+            for (int spins = 0; round_.load() == seen && spins < kSpins; ++spins) relax();
+            round_.wait(seen);
+            seen += 1;
+            if (quit_) return;
+            take_blocks(thread);
+            busy_.fetch_sub(1);
+        }
+    }
+
+    void take_blocks(int thread) {
+        try {
+            while (!stop_.load(std::memory_order_relaxed)) {
+                const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
+                if (block >= n_blocks_) return;
+                call_(work_, block, thread);
                 if (thread == 0) poll_interrupt();
             }
         } catch (...) {
-            const std::lock_guard lock(error_mutex);
-            if (!error) error = std::current_exception();
-            stop = true;
+            const std::lock_guard lock(error_mutex_);
+            if (!error_) error_ = std::current_exception();
+            stop_ = true;
         }
-    };
-    {
-        std::vector<std::jthread> helpers;
-        try {
-            for (int thread = 1; thread < n_threads; ++thread) helpers.emplace_back(run, thread);
-        } catch (const std::system_error&) {
-            // No more threads to be had: those that started, and this one, do the work.
-        }
-        run(0);
     }
-    if (error) std::rethrow_exception(error);
+
+    static void relax() {
+#ifdef __x86_64__
+        __builtin_ia32_pause();
+#endif
+    }
+
+    const void* work_ = nullptr;
+    void (*call_)(const void*, int64_t, int) = nullptr;
+    int64_t n_blocks_ = 0;
+    std::atomic<int64_t> round_{0}, next_{0};
+    std::atomic<int> busy_{0};
+    std::atomic<bool> stop_{false}, quit_{false};
+    std::exception_ptr error_;
+    std::mutex error_mutex_;
+    std::vector<std::jthread> helpers_;  // last: they end before what they use
+};
+
+// The same for a single run.
+template <class Work>
+void parallel_blocks(int64_t n_blocks, int n_threads, const Work& work) {
+    Team team(int(std::clamp<int64_t>(n_threads, 1, std::max<int64_t>(n_blocks, 1))));
+    team.run(n_blocks, work);
 }
 
 }  // namespace sparsecluster

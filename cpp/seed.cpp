@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels.hpp"
 #include "parallel.hpp"
 
 namespace sparsecluster {
@@ -13,34 +14,72 @@ namespace {
 
 // Rows whose potentials are summed together; a draw looks at the sums first.
 constexpr int64_t kBlock = 256;
+// Rows that are screened together, so that their sums stay in the first-level cache.
+constexpr int64_t kChunkRows = 4096;
+constexpr float kUp = 1.0f + 0x1p-22f;
 
-template <class V>
-struct Columns {
-    std::vector<int64_t> begin;
-    std::vector<int32_t> rows;
-    std::vector<V> values;
+// For screening, in float32 and scaled: the rows by feature, and for groups of frequent features each row's
+// norm within the group. The product of two rows is at most the sum of the products of their group norms
+// (Cauchy-Schwarz), so frequent features need not be visited entry by entry.
+struct ColumnEntry {
+    int32_t row;
+    float value;
 };
 
+struct Screen {
+    std::vector<int32_t> group;        // per feature, kNone for the rare ones
+    std::vector<float> group_norms;    // [group][row], rounded up
+    int n_groups = 0;
+    std::vector<int64_t> begin;        // per feature, into entries
+    std::vector<ColumnEntry> entries;
+    std::vector<float> norms;          // |x|, rounded up
+
+    static constexpr int32_t kNone = INT32_MAX;
+};
+
+// Frequent features by descending count: single ones first, then ever larger groups.
+constexpr int kMaxGroups = 16;
+constexpr double kGroupGrowth = 1.3;
+
 template <class V, class I>
-Columns<V> transpose(const Matrix<V, I>& view) {
-    Columns<V> columns;
-    columns.begin.assign(view.n_features + 1, 0);
-    const int64_t nnz = view.nnz();
-    for (int64_t e = 0; e < nnz; ++e) ++columns.begin[view.features[e] + 1];
-    for (int64_t f = 0; f < view.n_features; ++f) columns.begin[f + 1] += columns.begin[f];
-    columns.rows.resize(nnz);
-    columns.values.resize(nnz);
-    std::vector<int64_t> at(columns.begin.begin(), columns.begin.end() - 1);
-    for (int64_t i = 0; i < view.n_rows; ++i) {
+Screen build_screen(const Matrix<V, I>& view, const Rows& rows) {
+    Screen screen;
+    const int64_t n = view.n_rows, d = view.n_features, nnz = view.nnz();
+    screen.begin.assign(d + 1, 0);
+    for (int64_t e = 0; e < nnz; ++e) ++screen.begin[view.features[e] + 1];
+    std::vector<std::pair<int64_t, int32_t>> frequent;  // (-count, feature)
+    for (int64_t f = 0; f < d; ++f)
+        if (screen.begin[f + 1] * 512 > n) frequent.push_back({-screen.begin[f + 1], int32_t(f)});
+    std::sort(frequent.begin(), frequent.end());
+    screen.group.assign(d, Screen::kNone);
+    double size = 1;
+    for (size_t at = 0; at < frequent.size() && screen.n_groups < kMaxGroups; size *= kGroupGrowth) {
+        for (int64_t left = int64_t(size); left > 0 && at < frequent.size(); --left)
+            screen.group[frequent[at++].second] = screen.n_groups;
+        ++screen.n_groups;
+    }
+    for (int64_t f = 0; f < d; ++f) screen.begin[f + 1] += screen.begin[f];
+
+    screen.entries.resize(nnz);
+    screen.norms.resize(n);
+    screen.group_norms.resize(screen.n_groups * n);
+    std::vector<int64_t> at(screen.begin.begin(), screen.begin.end() - 1);
+    double group_norm2[kMaxGroups];
+    for (int64_t i = 0; i < n; ++i) {
+        std::fill_n(group_norm2, kMaxGroups, 0.0);
         const auto row = view.row(i);
         for (int64_t e = 0; e < row.size; ++e) {
-            const int64_t position = at[row.features[e]]++;
-            columns.rows[position] = int32_t(i);
-            columns.values[position] = row.values[e];
+            const auto feature = row.features[e];
+            const double value = double(row.values[e]) * rows.scale;
+            screen.entries[at[feature]++] = {int32_t(i), float(value)};
+            if (screen.group[feature] != Screen::kNone) group_norm2[screen.group[feature]] += value * value;
         }
+        for (int g = 0; g < screen.n_groups; ++g)
+            screen.group_norms[g * n + i] = float(std::sqrt(group_norm2[g])) * kUp;
+        screen.norms[i] = float(std::sqrt(rows.norm2[i]) * rows.scale) * kUp;
         if (i % 4096 == 0) poll_interrupt();
     }
-    return columns;
+    return screen;
 }
 
 // What a candidate would gain, and the new squared distance of every row that it is nearest to.
@@ -51,10 +90,19 @@ struct Trial {
     std::vector<double> distance2;
 };
 
+// The rest of a column of the screen, and the candidate's value there.
+struct ColumnRest {
+    const ColumnEntry *begin, *end;
+    float value;
+};
+
 struct ThreadState {
-    std::vector<double> product;  // per row, zero between trials
-    std::vector<int32_t> touched;
-    std::vector<char> seen;
+    std::vector<float> reach;      // per row of a chunk: at least its product with the candidate
+    std::vector<ColumnRest> columns;
+    std::vector<int32_t> survivors;
+    std::vector<double> spread;    // the candidate by feature, zero between trials
+    int64_t visited = 0;           // entries of columns, and of the rows that survived
+    int64_t checked = 0;
     Trial current, best;
 };
 
@@ -62,10 +110,10 @@ template <class V, class I>
 class Seeder {
 public:
     Seeder(const Rows& rows, const Matrix<V, I>& view, const SeedOptions& options)
-        : rows_(rows), view_(view), options_(options), n_(view.n_rows) {
-        if (view.indptr) columns_ = transpose(view);
+        : rows_(rows), view_(view), options_(options), n_(view.n_rows), simd_(kernels()),
+          team_(options.n_threads), states_(std::max(options.n_threads, 1)) {
+        if (view.indptr) screen_ = build_screen(view, rows);
         distance2_.assign(n_, std::numeric_limits<double>::infinity());
-        states_.resize(std::max(options.n_threads, 1));
     }
 
     Seeds run() {
@@ -78,7 +126,6 @@ public:
             const Trial& winner = best_of(draw(step - 1, potential));
             accept(winner);
             seeds.rows.push_back(winner.row);
-            poll_interrupt();
         }
         seeds.potential = total();
         return seeds;
@@ -88,87 +135,144 @@ private:
     double weight(int64_t i) const { return options_.weights ? options_.weights[i] : 1.0; }
 
     void place_first(int64_t row) {
-        // Everything is nearer than nothing: the trial gives every row its distance.
         double bound = 0;
         for (int64_t i = 0; i < n_; ++i) bound += weight(i) * (rows_.norm2[i] + rows_.norm2[row]);
         int exponent = 0;
         if (bound > 0) std::frexp(bound, &exponent);
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
+        // Everything is nearer than nothing.
         ThreadState& state = states_[0];
-        multiply(row, state);
-        for (int64_t i = 0; i < n_; ++i) distance2_[i] = squared_distance(i, row, state.product[i]);
-        clear(state);
+        everything_survives(state);
+        measure(row, state, [&](int32_t i, double distance2) { distance2_[i] = distance2; });
         block_potential_.resize((n_ + kBlock - 1) / kBlock);
-        block_reach_.resize(block_potential_.size());
+        offset_.resize(n_);
         for (size_t b = 0; b < block_potential_.size(); ++b) refresh_block(int64_t(b));
     }
 
-    double squared_distance(int64_t i, int64_t row, double product) const {
-        return std::max(0.0, rows_.norm2[i] + rows_.norm2[row] - 2 * product);
+    void everything_survives(ThreadState& state) const {
+        state.survivors.resize(n_);
+        for (int64_t i = 0; i < n_; ++i) state.survivors[i] = int32_t(i);
     }
 
-    // Products of a row with all rows that share a feature with it, each summed in feature order.
-    void multiply(int64_t row, ThreadState& state) {
-        if (state.product.empty()) {
-            state.product.assign(n_, 0.0);
-            state.seen.assign(n_, 0);
-        }
+    // Calls visit(i, squared distance) for the surviving rows; products are summed in feature order, so a
+    // row equal to the candidate comes out at zero.
+    template <class Visit>
+    void measure(int64_t row, ThreadState& state, const Visit& visit) const {
         const auto candidate = view_.row(row);
+        auto distance2 = [&](int32_t i, double product) {
+            return std::max(0.0, rows_.norm2[i] + rows_.norm2[row] - 2 * product);
+        };
         if (!view_.indptr) {
-            for (int64_t i = 0; i < n_; ++i) {
-                const V* values = view_.row(i).values;
-                double sum = 0;
+            // Four rows at a time, so that their sums do not wait for each other.
+            for (size_t s = 0; s < state.survivors.size(); s += 4) {
+                const size_t count = std::min<size_t>(4, state.survivors.size() - s);
+                const V* values[4];
+                double sum[4] = {};
+                for (size_t q = 0; q < 4; ++q)
+                    values[q] = view_.row(state.survivors[s + std::min(q, count - 1)]).values;
                 for (int64_t e = 0; e < candidate.size; ++e)
-                    sum += double(candidate.values[e]) * double(values[e]);
-                state.product[i] = sum;
-                state.touched.push_back(int32_t(i));
+                    for (int q = 0; q < 4; ++q)
+                        sum[q] += double(candidate.values[e]) * double(values[q][e]);
+                for (size_t q = 0; q < count; ++q)
+                    visit(state.survivors[s + q], distance2(state.survivors[s + q], sum[q]));
             }
             return;
         }
+        if (state.spread.empty()) state.spread.assign(view_.n_features, 0.0);
+        for (int64_t e = 0; e < candidate.size; ++e)
+            state.spread[candidate.features[e]] = double(candidate.values[e]);
+        for (size_t s = 0; s < state.survivors.size(); ++s) {
+            const int32_t i = state.survivors[s];
+            const auto other = view_.row(i);
+            if (s + 1 < state.survivors.size()) prefetch_row(state.survivors[s + 1]);
+            double sum = 0;
+            for (int64_t e = 0; e < other.size; ++e)
+                sum += state.spread[other.features[e]] * double(other.values[e]);
+            visit(i, distance2(i, sum));
+            state.checked += other.size;
+        }
+        for (int64_t e = 0; e < candidate.size; ++e) state.spread[candidate.features[e]] = 0.0;
+    }
+
+    void prefetch_row(int64_t i) const {
+        const auto row = view_.row(i);
+        for (int64_t e = 0; e < row.size; e += 16) {
+            __builtin_prefetch(row.features + e);
+            __builtin_prefetch(row.values + e);
+        }
+    }
+
+    // Finds the rows that may be nearer to the candidate than to any seed: those whose product with it may
+    // exceed (|x|^2 + |candidate|^2 - distance^2) / 2.
+    void find_survivors(int64_t row, ThreadState& state) const {
+        const auto candidate = view_.row(row);
+        double group_norm2[kMaxGroups] = {};
+        state.columns.clear();
         for (int64_t e = 0; e < candidate.size; ++e) {
-            const double value = candidate.values[e];
-            const int64_t end = columns_.begin[candidate.features[e] + 1];
-            for (int64_t p = columns_.begin[candidate.features[e]]; p < end; ++p) {
-                const int32_t i = columns_.rows[p];
-                state.product[i] += value * double(columns_.values[p]);
-                if (!state.seen[i]) {
-                    state.seen[i] = 1;
-                    state.touched.push_back(i);
-                }
+            const auto feature = candidate.features[e];
+            const int32_t group = screen_.group[feature];
+            const double value = double(candidate.values[e]) * rows_.scale;
+            if (group < n_bounded_)
+                group_norm2[group] += value * value;
+            else
+                state.columns.push_back({screen_.entries.data() + screen_.begin[feature],
+                                         screen_.entries.data() + screen_.begin[feature + 1], float(value)});
+        }
+        const float* group_norms[kMaxGroups];
+        float factors[kMaxGroups];
+        int n_groups = 0;
+        for (int g = 0; g < n_bounded_; ++g) {
+            if (group_norm2[g] == 0) continue;
+            group_norms[n_groups] = screen_.group_norms.data() + g * n_;
+            factors[n_groups++] = float(std::sqrt(group_norm2[g])) * kUp;
+        }
+        for (const auto& column : state.columns) state.visited += column.end - column.begin;
+
+        const double norm = std::sqrt(rows_.norm2[row]) * rows_.scale;
+        // Roundings of the sums below, of the offsets, and of the comparison.
+        const double slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
+        const double least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
+        state.reach.resize(kChunkRows);
+        state.survivors.resize(n_);
+        int64_t n_survivors = 0;
+        for (int64_t begin = 0; begin < n_; begin += kChunkRows) {
+            const int64_t count = std::min(kChunkRows, n_ - begin);
+            simd_.weighted_sum(state.reach.data(), group_norms, factors, n_groups, count);
+            float* const reach = state.reach.data() - begin;
+            const int32_t end = int32_t(begin + count);
+            for (auto& column : state.columns) {
+                const ColumnEntry* entry = column.begin;
+                for (; entry < column.end && entry->row < end; ++entry)
+                    reach[entry->row] += column.value * entry->value;
+                column.begin = entry;
             }
+            const int64_t found = simd_.collect_above(
+                state.reach.data(), screen_.norms.data() + begin, offset_.data() + begin, count,
+                float(slack), float(least), state.survivors.data() + n_survivors);
+            for (int64_t s = n_survivors; s < n_survivors + found; ++s)
+                state.survivors[s] += int32_t(begin);
+            n_survivors += found;
+            for (int g = 0; g < n_groups; ++g) group_norms[g] += count;
         }
+        state.survivors.resize(n_survivors);
     }
 
-    void clear(ThreadState& state) {
-        for (int32_t i : state.touched) {
-            state.product[i] = 0;
-            state.seen[i] = 0;
-        }
-        state.touched.clear();
-    }
-
-    void evaluate(int64_t row, ThreadState& state) {
+    void evaluate(int64_t row, ThreadState& state) const {
         Trial& trial = state.current;
         trial.row = row;
         trial.gain = 0;
         trial.nearer.clear();
         trial.distance2.clear();
-        auto consider = [&](int32_t i, double product) {
-            const double distance2 = squared_distance(i, row, product);
+        if (view_.indptr)
+            find_survivors(row, state);
+        else
+            everything_survives(state);
+        measure(row, state, [&](int32_t i, double distance2) {
             if (distance2 >= distance2_[i]) return;
             trial.gain += std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
             trial.nearer.push_back(i);
             trial.distance2.push_back(distance2);
-        };
-        multiply(row, state);
-        for (int32_t i : state.touched) consider(i, state.product[i]);
-        // A row that shares no feature is nearer only where its distance exceeds |x|^2 + |candidate|^2.
-        for (size_t b = 0; view_.indptr && b < block_reach_.size(); ++b) {
-            if (block_reach_[b] <= rows_.norm2[row]) continue;
-            for (int64_t i = int64_t(b) * kBlock; i < std::min(n_, int64_t(b + 1) * kBlock); ++i)
-                if (!state.seen[i]) consider(int32_t(i), 0.0);
-        }
-        clear(state);
+        });
     }
 
     double total() const {
@@ -178,13 +282,13 @@ private:
     }
 
     void refresh_block(int64_t b) {
-        double potential = 0, reach = -std::numeric_limits<double>::infinity();
+        double potential = 0;
         for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) {
             potential += weight(i) * distance2_[i];
-            reach = std::max(reach, distance2_[i] - rows_.norm2[i]);
+            const double offset = 0.5 * (rows_.norm2[i] - distance2_[i]) * rows_.scale * rows_.scale;
+            offset_[i] = float(offset) - std::abs(float(offset)) * 0x1p-20f;
         }
         block_potential_[b] = potential;
-        block_reach_[b] = reach;
     }
 
     // Candidate rows of one step, drawn in proportion to weight times squared distance.
@@ -215,11 +319,14 @@ private:
 
     // The candidate with the least potential; the lowest row where two are equal.
     const Trial& best_of(const std::vector<int64_t>& candidates) {
-        for (ThreadState& state : states_) state.best.row = -1;
+        for (ThreadState& state : states_) {
+            state.best.row = -1;
+            state.visited = state.checked = 0;
+        }
         auto better = [](const Trial& a, const Trial& b) {
             return b.row < 0 || a.gain > b.gain || (a.gain == b.gain && a.row < b.row);
         };
-        parallel_blocks(int64_t(candidates.size()), options_.n_threads, [&](int64_t c, int thread) {
+        team_.run(int64_t(candidates.size()), [&](int64_t c, int thread) {
             ThreadState& state = states_[thread];
             evaluate(candidates[c], state);
             if (better(state.current, state.best)) std::swap(state.current, state.best);
@@ -227,7 +334,19 @@ private:
         const Trial* best = nullptr;
         for (ThreadState& state : states_)
             if (state.best.row >= 0 && (!best || better(state.best, *best))) best = &state.best;
+        adapt(int64_t(candidates.size()));
         return *best;
+    }
+
+    // Bounding one more group of frequent features saves visits and costs survivors: goes up or down by
+    // one group a step, turning where the work got more. Only speed depends on it.
+    void adapt(int64_t n_candidates) {
+        double work = 0;
+        for (const ThreadState& state : states_) work += double(state.visited) + 3 * double(state.checked);
+        work = work / double(n_candidates) + double(n_) / 50 * n_bounded_;
+        if (work > last_work_) direction_ = -direction_;
+        last_work_ = work;
+        n_bounded_ = std::clamp(n_bounded_ + direction_, 0, screen_.n_groups);
     }
 
     void accept(const Trial& winner) {
@@ -244,11 +363,16 @@ private:
     const Matrix<V, I>& view_;
     const SeedOptions& options_;
     int64_t n_;
-    Columns<V> columns_;
+    const Kernels& simd_;
+    Screen screen_;
+    int n_bounded_ = 0;  // groups that are bounded, not visited
+    int direction_ = 1;
+    double last_work_ = std::numeric_limits<double>::infinity();
     double gain_step_ = 1;
     std::vector<double> distance2_;
+    std::vector<float> offset_;  // (|x|^2 - distance2) / 2, scaled, rounded down
     std::vector<double> block_potential_;
-    std::vector<double> block_reach_;  // largest distance2 - norm2
+    Team team_;
     std::vector<ThreadState> states_;
 };
 

@@ -1,5 +1,5 @@
-// Greedy k-means++ (Arthur and Vassilvitskii 2007), exact, by the columns of the rows: only rows that
-// share a feature with a candidate need a product with it.
+// Greedy k-means++ (Arthur and Vassilvitskii 2007), exact: a float32 screen over the columns of the rows
+// finds the few rows that a candidate could be nearest to, and only these are measured, in float64.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,56 @@
+"""Fixtures: SIMD levels of this machine, and the real data sets where they are at hand."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsecluster import KMeans
+
+LEVELS = ("base", "avx2", "avx512")
+
+
+def has_level(level):
+    """Whether a fit runs at this SIMD level: a RuntimeError says where it cannot."""
+    before = os.environ.get("SPARSECLUSTER_SIMD")
+    os.environ["SPARSECLUSTER_SIMD"] = level
+    try:
+        KMeans(1).fit(np.eye(2))
+    except RuntimeError as error:
+        if "does not have" not in str(error):
+            raise
+        return False
+    finally:
+        os.environ.pop("SPARSECLUSTER_SIMD")
+        if before is not None:
+            os.environ["SPARSECLUSTER_SIMD"] = before
+    return True
+
+
+AVAILABLE = {level: has_level(level) for level in LEVELS}
+
+
+@pytest.fixture(params=LEVELS)
+def simd(request, monkeypatch):
+    """Each SIMD level in turn, forced by the environment variable."""
+    if not AVAILABLE[request.param]:
+        pytest.skip(f"this CPU or this build has no {request.param}")
+    monkeypatch.setenv("SPARSECLUSTER_SIMD", request.param)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """A function that loads the matrix of a real data set by name, or skips."""
+    root = Path(__file__).parents[1]
+    folder = Path(os.environ.get("SPARSECLUSTER_DATA", root.parent / "shared" / "data"))
+
+    def load(name):
+        path = folder / name / "X.npz"
+        if not path.exists():
+            pytest.skip(f"no data set {name!r} in {folder}; SPARSECLUSTER_DATA names the folder")
+        return sp.csr_array(sp.load_npz(path))
+
+    return load
