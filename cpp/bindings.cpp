@@ -193,13 +193,7 @@ struct PySums {
             nb::gil_scoped_release release;
             stats = sums.update(labels.data(), centers, n_threads);
         }
-        return nb::make_tuple(stats.moved, to_numpy(std::move(stats.shift)));
-    }
-
-    nb::object cluster_weights() const {
-        std::vector<double> out(sums.size());
-        for (size_t k = 0; k < out.size(); ++k) out[k] = sums.weight(int64_t(k));
-        return to_numpy(std::move(out));
+        return nb::make_tuple(stats.moved, to_numpy(std::move(stats.shift)), stats.cost);
     }
 
     const Rows& rows;
@@ -331,9 +325,8 @@ NB_MODULE(_core, m) {
 
     nb::class_<PySums>(m, "Sums")
         .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t>(), "rows"_a, "columns"_a,
-             "weights"_a.none(), "n_clusters"_a, nb::keep_alive<1, 2>())
-        .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a)
-        .def_prop_ro("weights", &PySums::cluster_weights);
+             "weights"_a.none(), "n_clusters"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
 
     m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a);
     m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);

@@ -98,34 +98,42 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
     ColumnStats stats;
     stats.count.assign(d, 0);
     stats.max_abs.assign(d, 0);
-    std::vector<double> mean(d, 0);
+    stats.mean.assign(d, 0);
+    auto weight = [&](int64_t i) { return weights ? weights[i] : 1.0; };
+    double total_weight = 0;
     std::visit(
         [&](const auto& view) {
             for (int64_t i = 0; i < n; ++i) {
                 const auto row = view.row(i);
-                const double weight = weights ? weights[i] : 1.0;
+                total_weight += weight(i);
                 for (int64_t e = 0; e < row.size; ++e) {
                     const auto f = row.features[e];
-                    const double value = row.values[e];
+                    const double value = weight(i) * double(row.values[e]);
                     stats.count[f] += 1;
-                    stats.max_abs[f] = std::max(stats.max_abs[f], std::abs(weight * value));
-                    mean[f] += value;
+                    stats.max_abs[f] = std::max(stats.max_abs[f], std::abs(value));
+                    stats.mean[f] += value;
                 }
                 if (i % 4096 == 0) poll_interrupt();
             }
-            for (double& value : mean) value /= double(n);
+            for (double& value : stats.mean) value /= total_weight;
             // Deviations of the stored entries first, then of the zeros: no cancellation.
-            double total = 0;
+            std::vector<double> stored_weight(weights ? d : 0, 0.0);
             for (int64_t i = 0; i < n; ++i) {
                 const auto row = view.row(i);
                 for (int64_t e = 0; e < row.size; ++e) {
-                    const double deviation = double(row.values[e]) - mean[row.features[e]];
-                    total += deviation * deviation;
+                    const auto f = row.features[e];
+                    const double deviation = double(row.values[e]) - stats.mean[f];
+                    stats.scatter += weight(i) * deviation * deviation;
+                    if (weights) stored_weight[f] += weights[i];
                 }
                 if (i % 4096 == 0) poll_interrupt();
             }
-            for (int64_t f = 0; f < d; ++f) total += double(n - stats.count[f]) * mean[f] * mean[f];
-            stats.mean_variance = total / double(n) / double(d);
+            for (int64_t f = 0; f < d; ++f) {
+                const double zeros =
+                    weights ? std::max(0.0, total_weight - stored_weight[f]) : double(n - stats.count[f]);
+                stats.scatter += zeros * stats.mean[f] * stats.mean[f];
+            }
+            stats.mean_variance = stats.scatter / total_weight / double(d);
         },
         rows.matrix);
     return stats;

@@ -80,15 +80,26 @@ double squared_shift(const Center& before, const Center& after) {
 }  // namespace
 
 Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters)
-    : rows_(rows), weights_(weights), labels_(rows.n_rows(), -1), clusters_(n_clusters) {
+    : rows_(rows), columns_(columns), weights_(weights), labels_(rows.n_rows(), -1), clusters_(n_clusters) {
     step_.resize(rows.n_features());
     for (size_t f = 0; f < step_.size(); ++f)
         step_[f] = fixed_step(columns.max_abs[f] * double(columns.count[f]));
+    for (double value : columns.mean) mean_norm2_ += value * value;
     if (weights) {
         double total = 0;
         for (int64_t i = 0; i < rows.n_rows(); ++i) total += weights[i];
         weight_step_ = fixed_step(total);
     }
+}
+
+double Sums::squared_spread(const Center& center) const {
+    double inside = 0, covered = 0;
+    for (int64_t e = 0; e < center.size(); ++e) {
+        const double mean = columns_.mean[center.features[e]];
+        inside += (center.values[e] - mean) * (center.values[e] - mean);
+        covered += mean * mean;
+    }
+    return inside + std::max(0.0, mean_norm2_ - covered);
 }
 
 double Sums::weight(int64_t cluster) const { return double(clusters_[cluster].weight) / weight_step_; }
@@ -160,11 +171,16 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
                 for (size_t e = 0; e < cluster.sums.size(); ++e)
                     mean.values[e] = double(cluster.sums[e]) / step_[cluster.features[e]] / total;
                 mean.compute_norm();
+                cluster.spread2 = squared_spread(mean);
                 stats.shift[k] = std::sqrt(squared_shift(centers.items[k], mean));
                 centers.items[k] = std::move(mean);
             });
         },
         rows_.matrix);
+    // Total scatter less the scatter between the clusters; taken about the mean, little cancels.
+    double between = 0;
+    for (int64_t k = 0; k < n_clusters; ++k) between += weight(k) * clusters_[k].spread2;
+    stats.cost = std::max(0.0, columns_.scatter - between);
     return stats;
 }
 

@@ -59,7 +59,7 @@ def lloyd(X, centers, weights=None, max_iter=300):
         hopeless = refill(X, centers, labels, weights)
         old = centers
         centers = np.delete(centers, hopeless, axis=0)
-        labels -= np.searchsorted(hopeless, labels)
+        labels = np.where(np.isin(labels, hopeless), -1, labels - np.searchsorted(hopeless, labels))
         for k in np.unique(labels[weights > 0]):
             centers[k] = np.average(X[labels == k], axis=0, weights=weights[labels == k])
         moved = int((labels != before).sum())

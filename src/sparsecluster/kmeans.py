@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval
@@ -22,6 +27,7 @@ from sparsecluster.engine import assignment, seeding
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.history import Callback, IterationRecord, describe
 from sparsecluster.engine.loop import Clustering, iterate
+from sparsecluster.engine.names import check_name
 from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.engine.stopping import shift_tolerance
 
@@ -43,32 +49,32 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     n_clusters : int, default=8
         Number of clusters.
     init : {"k-means++", "random"}, array, sparse matrix or callable, default="k-means++"
-        Where to start. "k-means++" is the greedy form with ``2 + log2(n_clusters)`` candidates a step.
+        Where to start. "k-means++" is the greedy form, ``2 + log2(n_clusters)`` candidates a step.
         An array or sparse matrix holds one center a row. A callable gets ``(X, n_clusters,
         random_state=...)`` and returns such centers.
     n_init : int, default=1
         Number of runs from different starts; the one with the lowest cost is kept.
     algorithm : {"auto", "lloyd", "elkan", "hamerly"}, default="auto"
-        How rows are assigned. All give the same labels; they differ in speed and memory. "elkan" keeps
-        a float per row and cluster.
+        How rows are assigned. All give the same labels; they differ in speed and memory. "elkan"
+        keeps a float per row and cluster.
     max_iter : int, default=300
         Most iterations of a run; a ConvergenceWarning says when they were not enough.
     tol : float, default=1e-4
-        Stop when the sum of the squared shifts of the centers is at most `tol` times the mean variance
-        of the features. With 0 a run goes on until no label changes.
+        Stop when the sum of the squared shifts of the centers is at most `tol` times the mean
+        variance of the features. With 0 a run goes on until no label changes.
     random_state : int, RandomState or None, default=None
         Seed of the starting centers.
     n_threads : int or None, default=None
-        Threads to use; by default all CPUs of the process, within threadpoolctl's limits. The results
-        do not depend on it.
+        Threads to use; by default all CPUs of the process, within threadpoolctl's limits. The
+        results do not depend on it.
     memory_limit : int, str or None, default=None
-        Bytes (or "2GB", "500 MiB") that a fit may take beyond its data; by default half of the memory
-        that is free.
+        Bytes (or "2GB", "500 MiB") that a fit may take beyond its data; by default half of the
+        memory that is free.
     verbose : int, default=0
         With 1 each iteration is shown on standard error.
     callback : callable or None, default=None
-        Called with an :class:`~sparsecluster.engine.history.IterationRecord` after each iteration; a
-        true answer ends the fit.
+        Called with an :class:`~sparsecluster.engine.history.IterationRecord` after each iteration;
+        a true answer ends the fit.
 
     Attributes
     ----------
@@ -149,8 +155,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         rows = self._check_rows(X, n_threads=n_threads, reset=True)
         if rows.n_rows < self.n_clusters:
             raise ValueError(
-                f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot be "
-                f"more clusters than rows."
+                f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot "
+                f"be more clusters than rows."
             )
         weights = _check_weights(sample_weight, rows)
         self.vocabulary_ = _check_feature_names(feature_names, rows.n_features)
@@ -214,8 +220,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         assert best is not None
         if not best.converged:
             warnings.warn(
-                f"K-means did not converge in max_iter={self.max_iter} iterations: the centers still "
-                f"move. Raise max_iter or tol.",
+                f"K-means did not converge in max_iter={self.max_iter} iterations: the centers "
+                f"still move. Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -323,8 +329,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         _check_number("max_iter", self.max_iter, Integral, 1)
         _check_number("tol", self.tol, Real, 0)
         if isinstance(self.init, str):
-            seeding.check_name("init", self.init, seeding.METHODS)
-        assignment.check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
+            check_name("init", self.init, seeding.METHODS)
+        check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Rows: the only thing the engine knows about data. A matrix is checked here, once, and never again."""
+"""Rows: all that the engine knows about data. A matrix is checked here, once, and never again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rows:
 
 
 def check_structure(matrix: Any, name: str = "X") -> None:
-    """Refuse a sparse matrix whose arrays contradict each other, before scipy's C code reads them."""
+    """Refuse a sparse matrix whose arrays contradict each other, before C code reads them."""
     try:
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format(full_check=matrix.format != "csr")
@@ -54,11 +54,11 @@ def check_structure(matrix: Any, name: str = "X") -> None:
 
 
 def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
-    """See a CSR matrix or a C-ordered array, float32 or float64, as Rows; copy only unsorted CSR."""
+    """See a CSR matrix or a C-ordered array of floats as Rows; only unsorted CSR is copied."""
     if max(matrix.shape) > MAX_INDEX:
         raise ValueError(
-            f"{name} has the shape {matrix.shape}; at most 2**31 - 1 rows and columns are supported. "
-            f"Drop the empty columns, or hash the features into fewer."
+            f"{name} has the shape {matrix.shape}; at most 2**31 - 1 rows and columns are "
+            f"supported. Drop the empty columns, or hash the features into fewer."
         )
     rows = Rows(matrix, _core_rows(matrix))
     fault, row = rows.core.inspect(n_threads)

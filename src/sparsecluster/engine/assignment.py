@@ -1,4 +1,4 @@
-"""Which assignment algorithm runs: by name, by what fits into memory, or by what is usually fastest."""
+"""Which assignment algorithm runs: by name, by what fits into memory, or by what is fastest."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
         needed = _core.elkan_bytes(rows.n_rows, n_clusters)
         if needed > memory_limit:
             warnings.warn(
-                f"algorithm='elkan' needs {needed / 1e9:.3g} GB for its bounds (rows x clusters), more "
-                f"than the memory limit of {memory_limit / 1e9:.3g} GB; 'hamerly' is used instead, "
-                f"with the same result. Raise memory_limit to keep 'elkan'.",
+                f"algorithm='elkan' needs {needed / 1e9:.3g} GB for its bounds (rows x clusters), "
+                f"more than the memory limit of {memory_limit / 1e9:.3g} GB; 'hamerly' is used "
+                f"instead, with the same result. Raise memory_limit to keep 'elkan'.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -25,8 +25,8 @@ def refill(
 ) -> tuple[list[int], list[int]]:
     """Move the farthest rows, by true distance, into the empty clusters; labels change in place.
 
-    Returns the rows that moved and the clusters that stay empty, for lack of rows that do not lie on
-    their center. A row that is alone in its cluster stays.
+    Returns the rows that moved and the clusters that stay empty, for lack of rows that do not lie
+    on their center. A row that is alone in its cluster stays.
     """
     sizes = _sizes(labels, weights, centers.n_clusters)
     empty = list(np.flatnonzero(sizes == 0))

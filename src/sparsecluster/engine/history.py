@@ -1,4 +1,4 @@
-"""What an iteration leaves behind: progress, callbacks, reports and benchmarks all read this record."""
+"""What an iteration leaves behind: progress, callbacks, reports and benchmarks read this record."""
 
 from __future__ import annotations
 

@@ -46,10 +46,8 @@ def iterate(
     on_iteration: Callback,
     run: int = 0,
 ) -> Clustering:
-    """Move the centers (in place) until no label changes, they hardly shift, or max_iter is reached."""
+    """Move the centers (in place) until no label changes, they hardly shift, or max_iter is up."""
     rows.core.cover(float(np.sqrt(centers.norm2.max())))
-    row_norm2 = rows.core.norm2 if weights is None else weights * rows.core.norm2
-    total_norm2 = float(row_norm2.sum())
     labels = np.full(rows.n_rows, -1, dtype=np.int32)
     assigner = make_assigner()
     sums = _core.Sums(rows.core, columns, weights, centers.n_clusters)
@@ -59,7 +57,7 @@ def iterate(
 
     while not (settled or stopped) and len(history) < max_iter:
         started = time.perf_counter()
-        moved, distances = assigner.assign(centers, shift, labels)
+        _, distances = assigner.assign(centers, shift, labels)
 
         if len(empty_clusters(labels, weights, centers.n_clusters)):
             refilled, hopeless = refill(rows, centers, labels, weights, n_threads)
@@ -71,11 +69,11 @@ def iterate(
                 sums = _core.Sums(rows.core, columns, weights, centers.n_clusters)
                 shift = np.zeros(0)
 
-        moved, shift = sums.update(labels, centers, n_threads)
+        moved, shift, cost = sums.update(labels, centers, n_threads)
         settled = moved == 0
         record = IterationRecord(
             iteration=len(history) + 1,
-            cost=max(0.0, total_norm2 - float(np.dot(sums.weights, centers.norm2))),
+            cost=cost,
             shift=total_shift(shift),
             moved=moved,
             distances=distances,

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from threadpoolctl import ThreadpoolController
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def effective_n_threads(n_threads: int | None) -> int:
-    """Threads to use: as asked for, else the CPUs of this process, within threadpoolctl's limits."""
+    """Threads to use: as asked for, else the process's CPUs, within threadpoolctl's limits."""
     if n_threads is not None:
         if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
             raise ValueError(f"n_threads must be a positive integer or None, got {n_threads!r}.")
@@ -34,7 +35,7 @@ def effective_memory_limit(memory_limit: int | str | None) -> int:
     if isinstance(memory_limit, str):
         match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", memory_limit.lower())
         if not match or match[2] not in _UNITS:
-            raise ValueError(f"memory_limit must look like '2GB' or '500 MiB', got {memory_limit!r}.")
+            raise ValueError(f"memory_limit must be like '2GB' or '500 MiB', got {memory_limit!r}.")
         return int(float(match[1]) * _UNITS[match[2]])
     if memory_limit <= 0:
         raise ValueError(f"memory_limit must be positive, got {memory_limit!r}.")

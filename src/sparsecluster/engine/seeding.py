@@ -26,7 +26,7 @@ def seed(
     random_state: np.random.RandomState,
     n_threads: int,
 ) -> _core.Centers:
-    """Centers to start from. Fewer than n_clusters, with a warning, where fewer distinct rows exist."""
+    """Centers to start from; fewer, with a warning, where there are fewer distinct rows."""
     if callable(init):
         init = init(rows.matrix, n_clusters, random_state=random_state)
     if not isinstance(init, str):
@@ -96,8 +96,8 @@ def greedy_kmeans_plusplus(
 def warn_fewer_distinct(found: int, n_clusters: int) -> None:
     """Say that the number of clusters shrinks (SparseKmeans, appendix B.2)."""
     warnings.warn(
-        f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}): there "
-        f"are not enough distinct rows. The clustering continues with {found} clusters; see "
+        f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}): "
+        f"there are not enough distinct rows. The clustering continues with {found} clusters; see "
         f"n_clusters_.",
         ConvergenceWarning,
         stacklevel=2,

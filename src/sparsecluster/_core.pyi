@@ -1,0 +1,62 @@
+"""Types of the compiled core (cpp/bindings.cpp)."""
+
+import numpy as np
+
+class Rows:
+    n_rows: int
+    n_features: int
+    nnz: int
+    norm2: np.ndarray
+    @staticmethod
+    def sparse(
+        indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int
+    ) -> Rows: ...
+    @staticmethod
+    def dense(values: np.ndarray) -> Rows: ...
+    def inspect(self, n_threads: int) -> tuple[str, int]: ...
+    def cover(self, norm: float) -> None: ...
+
+class ColumnStats:
+    mean_variance: float
+
+class Centers:
+    n_clusters: int
+    n_features: int
+    nnz: int
+    norm2: np.ndarray
+    @staticmethod
+    def from_csr(
+        indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int
+    ) -> Centers: ...
+    def to_csr(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+
+class Assigner:
+    def __init__(self, rows: Rows, algorithm: str, n_threads: int, head_limit: int) -> None: ...
+    def assign(
+        self, centers: Centers, shift: np.ndarray, labels: np.ndarray
+    ) -> tuple[int, int]: ...
+    def forget(self, row: int) -> None: ...
+
+class Sums:
+    def __init__(
+        self, rows: Rows, columns: ColumnStats, weights: np.ndarray | None, n_clusters: int
+    ) -> None: ...
+    def update(
+        self, labels: np.ndarray, centers: Centers, n_threads: int
+    ) -> tuple[int, np.ndarray, float]: ...
+
+def simd_level() -> str: ...
+def elkan_bytes(n_rows: int, n_clusters: int) -> int: ...
+def column_stats(rows: Rows, weights: np.ndarray | None = None) -> ColumnStats: ...
+def own_distances(
+    rows: Rows, centers: Centers, labels: np.ndarray, n_threads: int
+) -> np.ndarray: ...
+def all_distances(rows: Rows, centers: Centers, out: np.ndarray, n_threads: int) -> None: ...
+def greedy_kmeans_plusplus(
+    rows: Rows,
+    n_clusters: int,
+    first: int,
+    draws: np.ndarray,
+    weights: np.ndarray | None,
+    n_threads: int,
+) -> tuple[np.ndarray, float]: ...
