@@ -1,6 +1,5 @@
-// Assignment of rows to their nearest centers: plain (Lloyd), with one lower bound a row (Hamerly 2010),
-// with a lower bound per row and center (Elkan 2003, in the order of loops of Pham Dang, Lin and Lin's
-// SparseKmeans). All three give the same labels; they differ in what they can skip.
+// Assignment of rows to their nearest centers. All algorithms give the same labels; they differ in what
+// they can skip, and each has a file of its own.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,7 @@ namespace sparsecluster {
 struct AssignStats {
     int64_t moved = 0;      // rows whose label changed
     int64_t distances = 0;  // row-center distances computed
+    const char* path = "full scan";
 };
 
 struct AssignOptions {
@@ -40,6 +40,7 @@ protected:
 };
 
 std::unique_ptr<Assigner> make_lloyd(const Rows& rows, AssignOptions options);
+std::unique_ptr<Assigner> make_adaptive(const Rows& rows, AssignOptions options);
 std::unique_ptr<Assigner> make_hamerly(const Rows& rows, AssignOptions options);
 std::unique_ptr<Assigner> make_elkan(const Rows& rows, AssignOptions options);
 

@@ -144,6 +144,8 @@ struct PyAssigner {
         const AssignOptions options{n_threads, head_limit};
         if (algorithm == "lloyd")
             assigner = make_lloyd(this->rows, options);
+        else if (algorithm == "auto")
+            assigner = make_adaptive(this->rows, options);
         else if (algorithm == "hamerly")
             assigner = make_hamerly(this->rows, options);
         else if (algorithm == "elkan")
@@ -152,7 +154,7 @@ struct PyAssigner {
             throw std::invalid_argument("unknown algorithm " + algorithm);
     }
 
-    std::pair<int64_t, int64_t> assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
+    nb::tuple assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
         require(int64_t(labels.size()) == rows.n_rows(), "one label a row is needed");
         require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
         require(n_centers < 0 || n_centers == centers.size(), "the number of centers changed");
@@ -167,7 +169,7 @@ struct PyAssigner {
             nb::gil_scoped_release release;
             stats = assigner->assign(centers, moved_by, labels.data());
         }
-        return {stats.moved, stats.distances};
+        return nb::make_tuple(stats.moved, stats.distances, stats.path);
     }
 
     const Rows& rows;

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <numeric>
+#include <stdexcept>
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -17,9 +19,16 @@ namespace sparsecluster {
 
 namespace {
 
-// A list entry costs about as much as this many floats of a SIMD row, and a list as much again to enter.
-constexpr double kListCost = 6.0;
+// A list entry costs about as much as kListCost floats of a SIMD row, and entering a list as kListStart
+// entries (measured on text at K = 100 and 1000; the optimum is flat).
+constexpr double kListCost = 8.0;
 constexpr double kListStart = 8.0;
+
+std::vector<int32_t> all_of(const Centers& centers) {
+    std::vector<int32_t> ids(centers.size());
+    std::iota(ids.begin(), ids.end(), 0);
+    return ids;
+}
 
 float* allocate_floats(int64_t count) {
     constexpr size_t kHuge = size_t(1) << 21;
@@ -39,35 +48,39 @@ float* allocate_floats(int64_t count) {
 void CenterIndex::Free::operator()(float* p) const { std::free(p); }
 
 CenterIndex::CenterIndex(const Centers& centers, double scale, int64_t head_limit, int n_threads)
-    : simd(kernels()), n_centers(centers.size()), stride((n_centers + 15) / 16 * 16) {
-    const int64_t d = centers.n_features;
+    : CenterIndex(centers, all_of(centers), scale, head_limit, n_threads) {}
 
-    std::vector<int32_t> count(d, 0);
-    for (const Center& center : centers.items)
-        for (int32_t feature : center.features) ++count[feature];
+CenterIndex::CenterIndex(const Centers& centers, std::vector<int32_t> which, double scale,
+                         int64_t head_limit, int n_threads)
+    : simd(kernels()),
+      ids(std::move(which)),
+      n_centers(int64_t(ids.size())),
+      stride((n_centers + 15) / 16 * 16),
+      place(centers.n_features, FeaturePlace{0, 0}) {
+    auto center = [&](int64_t k) -> const Center& { return centers.items[ids[k]]; };
+
+    for (int64_t k = 0; k < n_centers; ++k)
+        for (int32_t feature : center(k).features) ++place[feature].count;
 
     // Dense enough for a SIMD row to beat a list; denser still where the rows would not fit the limit.
-    double threshold = std::max(1.0, (double(stride) - kListStart * kListCost) / kListCost);
+    double threshold = std::max(1.0, double(stride) / kListCost - kListStart);
     const int64_t head_rows_allowed = head_limit / (stride * int64_t(sizeof(float)));
     auto rows_above = [&](double least) {
-        return std::count_if(count.begin(), count.end(), [&](int32_t c) { return c >= least; });
+        return std::count_if(place.begin(), place.end(), [&](auto p) { return p.count >= least; });
     };
     while (threshold <= double(n_centers) && rows_above(threshold) > head_rows_allowed) threshold *= 1.5;
 
-    slot.assign(d, kAbsent);
-    tail_begin.assign(d + 1, 0);
     int64_t n_tail = 0;
-    for (int64_t f = 0; f < d; ++f) {
-        tail_begin[f] = n_tail;
-        if (count[f] == 0) continue;
-        if (count[f] >= threshold) {
-            slot[f] = int32_t(n_head++);
+    for (FeaturePlace& at : place) {
+        if (at.count == 0) continue;
+        if (at.count >= threshold) {
+            at = {uint32_t(n_head++), FeaturePlace::kHead};
         } else {
-            slot[f] = kTail;
-            n_tail += count[f];
+            at.position = uint32_t(n_tail);
+            n_tail += at.count;
         }
     }
-    tail_begin[d] = n_tail;
+    if (n_tail > int64_t(UINT32_MAX)) throw std::length_error("the centers have more than 2^32 entries");
 
     const int64_t width = int64_t(simd.lanes) * simd.tile_vectors;
     for (int64_t first = 0; first < n_centers; first += width) {
@@ -78,7 +91,7 @@ CenterIndex::CenterIndex(const Centers& centers, double scale, int64_t head_limi
     start.assign(stride, -std::numeric_limits<float>::infinity());
     norm.resize(n_centers);
     for (int64_t k = 0; k < n_centers; ++k) {
-        norm[k] = std::sqrt(centers.items[k].norm2) * scale;
+        norm[k] = std::sqrt(center(k).norm2) * scale;
         start[k] = float(-0.5 * norm[k] * norm[k]);
         max_norm = std::max(max_norm, norm[k]);
     }
@@ -86,27 +99,30 @@ CenterIndex::CenterIndex(const Centers& centers, double scale, int64_t head_limi
     storage_.reset(allocate_floats(n_head * stride));
     head_ = storage_.get();
     tail.resize(n_tail);
-    std::vector<int64_t> at(tail_begin.begin(), tail_begin.end() - 1);
-    for (int64_t k = 0; k < n_centers; ++k) {
-        const Center& center = centers.items[k];
-        for (int64_t e = 0; e < center.size(); ++e)
-            if (slot[center.features[e]] == kTail)
-                tail[at[center.features[e]]++] = {int32_t(k), float(center.values[e] * scale)};
-    }
-    // A tile's columns belong to its centers alone, so tiles are filled side by side.
-    parallel_blocks(int64_t(tiles.size()), n_threads, [&](int64_t t, int) {
-        const Tile& tile = tiles[t];
+    // Block 0 fills the tail; a tile's columns belong to its centers alone, so tiles are filled side by side.
+    parallel_blocks(1 + int64_t(tiles.size()), n_threads, [&](int64_t block, int) {
+        if (block == 0) {
+            std::vector<uint32_t> at(place.size());
+            for (size_t f = 0; f < place.size(); ++f) at[f] = place[f].position;
+            for (int64_t k = 0; k < n_centers; ++k)
+                for (int64_t e = 0; e < center(k).size(); ++e) {
+                    const int32_t feature = center(k).features[e];
+                    if (place[feature].count > 0)
+                        tail[at[feature]++] = {int32_t(k), float(center(k).values[e] * scale)};
+                }
+            return;
+        }
+        const Tile& tile = tiles[block - 1];
         const int64_t columns = int64_t(tile.vectors) * simd.lanes;
         float* rows = head_ + tile.offset;
         std::memset(rows, 0, size_t(n_head * columns) * sizeof(float));
-        const int64_t last = std::min(n_centers, tile.first + columns);
-        for (int64_t k = tile.first; k < last; ++k) {
-            const Center& center = centers.items[k];
-            for (int64_t e = 0; e < center.size(); ++e) {
-                const int32_t s = slot[center.features[e]];
-                if (s >= 0) rows[s * columns + (k - tile.first)] = float(center.values[e] * scale);
+        for (int64_t k = tile.first; k < std::min(n_centers, tile.first + columns); ++k)
+            for (int64_t e = 0; e < center(k).size(); ++e) {
+                const FeaturePlace at = place[center(k).features[e]];
+                if (at.count == FeaturePlace::kHead)
+                    rows[int64_t(at.position) * columns + (k - tile.first)] =
+                        float(center(k).values[e] * scale);
             }
-        }
     });
 }
 

@@ -23,23 +23,31 @@ struct Tile {
     int64_t offset;  // of its rows in `head`
 };
 
+// Where a feature is: a head row (count is kHead), a list of the tail, or nowhere (count is 0).
+struct FeaturePlace {
+    uint32_t position;
+    int32_t count;
+
+    static constexpr int32_t kHead = -1;
+};
+
 class CenterIndex {
 public:
-    // `scale` is a power of two that the centers are multiplied by (Rows::scale); no more than
-    // `head_limit` bytes go into SIMD rows.
+    // The centers `ids` (ascending), renumbered from 0. `scale` is a power of two that the centers are
+    // multiplied by (Rows::scale); no more than `head_limit` bytes go into SIMD rows.
+    CenterIndex(const Centers& centers, std::vector<int32_t> ids, double scale, int64_t head_limit,
+                int n_threads);
+    // All centers.
     CenterIndex(const Centers& centers, double scale, int64_t head_limit, int n_threads);
 
     const float* tile_rows(const Tile& tile) const { return head_ + tile.offset; }
 
-    static constexpr int32_t kAbsent = -1;
-    static constexpr int32_t kTail = -2;
-
     const Kernels& simd;
+    std::vector<int32_t> ids;
     int64_t n_centers;
     int64_t stride;                   // n_centers rounded up to whole vectors of any level
     int64_t n_head = 0;
-    std::vector<int32_t> slot;        // per feature: its head row, kTail or kAbsent
-    std::vector<int64_t> tail_begin;  // per feature, into tail
+    std::vector<FeaturePlace> place;  // per feature
     std::vector<TailEntry> tail;      // within a feature by ascending center
     std::vector<Tile> tiles;
     std::vector<float> start;         // -|c|^2 / 2; minus infinity beyond the last center

@@ -30,7 +30,7 @@ struct Scanned {
 };
 
 struct TailVisit {
-    int64_t begin;
+    uint32_t begin;
     int32_t count;
     float value;
 };
@@ -44,23 +44,22 @@ struct ScanScratch {
     std::vector<int32_t> candidates;
 };
 
-// The label of a scanned row; near-ties are settled in float64.
+// The label of a scanned row; near-ties are settled in float64. `norms` are the scaled norms of the centers.
 template <class V, class I>
 int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, const Centers& centers,
-               const CenterIndex& index, std::vector<int32_t>& candidates) {
+               const std::vector<double>& norms, std::vector<int32_t>& candidates) {
     if (scanned.certain()) return scanned.top.index;
     const double row_norm = std::sqrt(scanned.norm2);
     auto error = [&](int64_t k) {
-        return scanned.rounding * index.norm[k] * (row_norm + 0.5 * index.norm[k]) + 1e-36;
+        return scanned.rounding * norms[k] * (row_norm + 0.5 * norms[k]) + 1e-36;
     };
+    const double least = double(scanned.top.best) - 2 * scanned.error;
     double threshold = -INFINITY;
-    for (int64_t k = 0; k < index.n_centers; ++k)
-        if (scanned.scores[k] >= scanned.top.best - 2 * scanned.error)
-            threshold = std::max(threshold, scanned.scores[k] - error(k));
+    for (int64_t k = 0; k < centers.size(); ++k)
+        if (scanned.scores[k] >= least) threshold = std::max(threshold, scanned.scores[k] - error(k));
     candidates.clear();
-    for (int64_t k = 0; k < index.n_centers; ++k)
-        if (scanned.scores[k] >= scanned.top.best - 2 * scanned.error &&
-            scanned.scores[k] + error(k) >= threshold)
+    for (int64_t k = 0; k < centers.size(); ++k)
+        if (scanned.scores[k] >= least && scanned.scores[k] + error(k) >= threshold)
             candidates.push_back(int32_t(k));
     return settle(row, row_norm2, centers, candidates);
 }
@@ -78,19 +77,17 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, cons
     scratch.tail_begin.assign(1, 0);
     HeadEntry* head = scratch.head.data();
     TailVisit* tail = scratch.tail.data();
-    const int32_t* slots = index.slot.data();
-    const int64_t* tail_begin = index.tail_begin.data();
+    const FeaturePlace* places = index.place.data();
     for (int64_t p = begin; p < end; ++p) {
         const Row<V, I> row = view.row(ids ? ids[p] : p);
         for (int64_t e = 0; e < row.size; ++e) {
-            const auto feature = row.features[e];
-            const int32_t slot = slots[feature];
+            const FeaturePlace place = places[row.features[e]];
             const float value = float(double(row.values[e]) * scale);
-            // Both are written, one is kept: the kind of feature is hard to predict.
-            *head = {uint32_t(slot), value};
-            head += slot >= 0;
-            *tail = {tail_begin[feature], int32_t(tail_begin[feature + 1] - tail_begin[feature]), value};
-            tail += slot == CenterIndex::kTail;
+            // Both are written, one or none is kept: the kind of feature is hard to predict.
+            *head = {place.position, value};
+            head += place.count < 0;
+            *tail = {place.position, place.count, value};
+            tail += place.count > 0;
         }
         scratch.head_begin.push_back(head - scratch.head.data());
         scratch.tail_begin.push_back(tail - scratch.tail.data());

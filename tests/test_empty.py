@@ -72,21 +72,19 @@ def test_last_row_of_a_cluster_stays_when_the_others_left(algorithm):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_rows_are_ranked_with_their_own_norms(algorithm):
-    # Row 2 = (10, 0) has the longest norm but lies on center 0; row 3 = (0, 3) is at distance
-    # 3 from center 1. Ranked by |c|^2 - 2 x.c alone, without |x|^2, row 4 = (0, 0) would come first:
-    # rows 0..2 get 100 - 200 = -100, rows 3 and 4 get 0, and so would rows at the origin.
-    X = csr(np.array([[9, 0], [11, 0], [10, 0], [0, 3], [0, 0], [0, 1]], dtype=float))
+    # Squared distances are 1, 1, 16 around (10, 0) and 1, 1 around the origin: row 2 goes first.
+    # Without |x|^2 the ranks would be -80, -120, -100 and 0, 0: row 3 would be.
+    X = csr(np.array([[9, 0], [11, 0], [10, 4], [0, 1], [0, -1]], dtype=float))
     km = fit(X, [[10, 0], [0, 0], [0, -FAR]], algorithm=algorithm)
-    np.testing.assert_array_equal(dense(km.cluster_centers_), [[10, 0], [0, 0.5], [0, 3]])
+    np.testing.assert_array_equal(dense(km.cluster_centers_), [[10, 0], [0, 0], [10, 4]])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_distances_are_to_the_centers_before_they_move(algorithm):
-    # To the old center 0: 1, 2, 6 -> row 2. To the mean 3 of its cluster: 2, 1, 3 -> row 2 as well,
-    # but for the cluster around 20: old 20 -> 24 is at 4; rows 1, 2 are nearer. The old distances
-    # are 1, 2, 6 | 0, 4: row 2 (6) moves.
-    km = fit(column(1, 2, 6, 20, 24), [[0], [20], [FAR]], algorithm=algorithm)
-    assert centers_of(km) == [1.5, 22, 6]
+    # Distances are 4, 5, 6 to center 0 and 3, 3 to center 20: row 6 is the farthest.
+    # To the means 5 and 20 they would be 1, 0, 1 and 3, 3.
+    km = fit(column(4, 5, 6, 17, 23), [[0], [20], [FAR]], algorithm=algorithm)
+    assert centers_of(km) == [4.5, 20, 6]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

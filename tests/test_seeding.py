@@ -20,8 +20,8 @@ def potential(X, indices, weights=None):
     return float(nearest2.sum() if weights is None else weights @ nearest2)
 
 
-def start_of(X, n_clusters, **options):
-    """The centers that a fit starts from, seen through one iteration of zero-distance rows."""
+def first_iteration(X, n_clusters, **options):
+    """A fit that ends after one iteration."""
     km = KMeans(n_clusters, max_iter=1, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -115,11 +115,11 @@ SMALL = {
 }
 
 
-def observed_seconds(X, weights=None, draws=4000):
+def observed_seconds(X, weights=None):
     """How often row j was chosen second, per first row i, with plain k-means++."""
-    seen = np.zeros((len(X), len(X)))
+    seen = np.zeros((X.shape[0], X.shape[0]))
     random_state = np.random.RandomState(0)
-    for _ in range(draws):
+    for _ in range(1500):
         _, (first, second) = kmeans_plusplus(
             X, 2, sample_weight=weights, random_state=random_state, n_local_trials=1, n_threads=1
         )
@@ -140,12 +140,12 @@ def p_value(seen, weights, X):
 @pytest.mark.parametrize("name", SMALL)
 def test_second_row_is_drawn_by_squared_distance(name, make):
     X = SMALL[name]
-    assert p_value(observed_seconds(make(X), draws=1500), np.ones(len(X)), X) > 1e-3
+    assert p_value(observed_seconds(make(X)), np.ones(len(X)), X) > 1e-3
 
 
 def test_rows_are_drawn_by_weight_times_squared_distance():
     X, weights = SMALL["unnormalised"], np.array([1, 0.5, 3, 0, 2])
-    assert p_value(observed_seconds(csr(X), weights, draws=1500), weights, X) > 1e-3
+    assert p_value(observed_seconds(csr(X), weights), weights, X) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["text", "signed", "binary"])
@@ -212,13 +212,13 @@ def test_fewer_weighted_rows_than_clusters_give_fewer_clusters(init):
 def test_fit_starts_from_its_seeds():
     # As many clusters as rows: one iteration leaves each center where it started.
     X = np.random.default_rng(0).random((9, 3))
-    km = start_of(csr(X), 9, random_state=0)
+    km = first_iteration(csr(X), 9, random_state=0)
     assert sorted(map(tuple, dense(km.cluster_centers_))) == sorted(map(tuple, X))
 
 
 def test_random_start_differs_between_seeds():
     X = csr(problem("text")[0])
-    labels = [start_of(X, 8, init="random", random_state=s).labels_ for s in (0, 1)]
+    labels = [first_iteration(X, 8, init="random", random_state=s).labels_ for s in (0, 1)]
     assert (labels[0] != labels[1]).any()
 
 

@@ -12,21 +12,19 @@ ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
 
 
 def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: int) -> str:
-    """The algorithm to run; Elkan's bounds are replaced by Hamerly's where they do not fit."""
+    """The algorithm to run; 'auto' in place of Elkan where its bounds do not fit."""
     check_name("algorithm", algorithm, ALGORITHMS)
-    if algorithm == "auto":
-        return "lloyd" if n_clusters == 1 else "hamerly"
     if algorithm == "elkan":
         needed = _core.elkan_bytes(rows.n_rows, n_clusters)
         if needed > memory_limit:
             warnings.warn(
                 f"algorithm='elkan' needs {needed / 1e9:.3g} GB for its bounds (rows x clusters), "
-                f"more than the memory limit of {memory_limit / 1e9:.3g} GB; 'hamerly' is used "
+                f"more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' is used "
                 f"instead, with the same result. Raise memory_limit to keep 'elkan'.",
                 UserWarning,
                 stacklevel=2,
             )
-            return "hamerly"
+            return "auto"
     return algorithm
 
 

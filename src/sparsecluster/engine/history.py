@@ -18,6 +18,7 @@ class IterationRecord:
     distances: int  #: row-center distances computed
     seconds: float  #: taken by this iteration
     algorithm: str  #: that did the assignment
+    path: str  #: what it did this time: full scan, moved centers, bounds
     run: int = 0  #: which of the n_init runs
 
 
@@ -30,5 +31,5 @@ def describe(record: IterationRecord) -> str:
     return (
         f"run {record.run}  iteration {record.iteration:>3}  cost {record.cost:.6g}  "
         f"moved {record.moved:>8}  shift {record.shift:.3g}  "
-        f"distances {record.distances:.3g}  {record.algorithm}  {record.seconds * 1e3:.1f} ms"
+        f"distances {record.distances:.3g}  {record.algorithm} ({record.path})  {record.seconds * 1e3:.1f} ms"
     )

@@ -57,7 +57,7 @@ def iterate(
 
     while not (settled or stopped) and len(history) < max_iter:
         started = time.perf_counter()
-        _, distances = assigner.assign(centers, shift, labels)
+        _, distances, path = assigner.assign(centers, shift, labels)
 
         if len(empty_clusters(labels, weights, centers.n_clusters)):
             refilled, hopeless = refill(rows, centers, labels, weights, n_threads)
@@ -79,6 +79,7 @@ def iterate(
             distances=distances,
             seconds=time.perf_counter() - started,
             algorithm=algorithm,
+            path=path,
             run=run,
         )
         history.append(record)

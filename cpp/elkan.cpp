@@ -1,150 +1,14 @@
-// The three assignment algorithms on top of the scan (scan.hpp) and of exact distances (exact.hpp).
-#include "assign.hpp"
-
+// Elkan 2003, in the order of loops of SparseKmeans (Pham Dang, Lin and Lin, algorithm 2): own distances first,
+// then center by center all rows that neither bound rules out.
 #include <atomic>
-#include <cmath>
 
+#include "assign.hpp"
+#include "bounds.hpp"
 #include "scan.hpp"
 
 namespace sparsecluster {
 
 namespace {
-
-constexpr float kUp = 1.0f + 0x1p-22f;
-constexpr float kDown = 1.0f - 0x1p-22f;
-
-// A float that is not below (not above) a non-negative double.
-float round_up(double value) { return float(value) * kUp; }
-float round_down(double value) { return float(value) * kDown; }
-
-// By how much a lower bound must exceed an upper one before a center is skipped: more than the window in
-// which settle() looks at differences, so that skipping never changes which centers it gets to see.
-struct Margin {
-    Margin(const Centers& centers, double scale) : scale(scale) {
-        for (const Center& center : centers.items) {
-            max_norm = std::max(max_norm, std::sqrt(center.norm2) * scale);
-            max_size = std::max(max_size, center.size());
-        }
-    }
-    double operator()(double norm2, int64_t row_size) const {
-        return (std::sqrt(norm2) * scale + max_norm) * std::sqrt(double(row_size + max_size + 16) * 0x1p-50);
-    }
-    double scale;
-    double max_norm = 0;
-    int64_t max_size = 0;
-};
-
-std::vector<float> scaled_shift(const std::vector<double>& shift, double scale) {
-    std::vector<float> scaled(shift.size());
-    for (size_t k = 0; k < shift.size(); ++k) scaled[k] = round_up(shift[k] * scale);
-    return scaled;
-}
-
-int64_t row_size(const Rows& rows, int64_t i) {
-    return std::visit([&](const auto& view) { return view.row(i).size; }, rows.matrix);
-}
-
-class Lloyd final : public Assigner {
-public:
-    using Assigner::Assigner;
-
-    AssignStats assign(const Centers& centers, const std::vector<double>&, int32_t* labels) override {
-        const CenterIndex index(centers, rows_.scale, options_.head_limit, options_.n_threads);
-        std::atomic<int64_t> moved{0};
-        scan(rows_, index, nullptr, rows_.n_rows(), options_.n_threads, scratches_,
-             [&](const Scanned& scanned, const auto& row, int thread) {
-                 const int32_t label = decide(scanned, row, rows_.norm2[scanned.row], centers, index,
-                                              scratches_[thread].candidates);
-                 if (labels[scanned.row] == label) return;
-                 labels[scanned.row] = label;
-                 moved.fetch_add(1, std::memory_order_relaxed);
-             });
-        return {moved, rows_.n_rows() * centers.size()};
-    }
-
-private:
-    std::vector<ScanScratch> scratches_;
-};
-
-// upper_: to the own center; lower_: to every other one.
-class Hamerly final : public Assigner {
-public:
-    using Assigner::Assigner;
-
-    AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
-        const int64_t n = rows_.n_rows();
-        if (upper_.empty()) {
-            upper_.resize(n);
-            lower_.resize(n);
-            return rescan(centers, nullptr, n, labels);
-        }
-        const std::vector<float> moved_by = scaled_shift(shift, rows_.scale);
-        relax(moved_by, labels);
-        const Margin margin(centers, rows_.scale);
-        auto safe = [&](int64_t i) {
-            return double(lower_[i]) > double(upper_[i]) + margin(rows_.norm2[i], row_size(rows_, i));
-        };
-        std::vector<int64_t> doubtful;
-        for (int64_t i = 0; i < n; ++i)
-            if (!safe(i)) doubtful.push_back(i);
-        std::vector<double> own(doubtful.size());
-        own_distances(rows_, centers, labels, doubtful.data(), int64_t(doubtful.size()), own.data(),
-                      options_.n_threads);
-        int64_t kept = 0;
-        for (size_t p = 0; p < doubtful.size(); ++p) {
-            const int64_t i = doubtful[p];
-            upper_[i] = round_up(std::sqrt(own[p]) * rows_.scale);
-            if (!safe(i)) doubtful[kept++] = i;
-        }
-        AssignStats stats = rescan(centers, doubtful.data(), kept, labels);
-        stats.distances += int64_t(doubtful.size());
-        return stats;
-    }
-
-    void forget(int64_t i) override {
-        if (upper_.empty()) return;
-        upper_[i] = INFINITY;
-        lower_[i] = 0;
-    }
-
-private:
-    void relax(const std::vector<float>& moved_by, const int32_t* labels) {
-        // A row's lower bound shrinks by the largest shift of the other centers.
-        const auto first = std::max_element(moved_by.begin(), moved_by.end());
-        const int32_t farthest = int32_t(first - moved_by.begin());
-        float second = 0;
-        for (int32_t k = 0; k < int32_t(moved_by.size()); ++k)
-            if (k != farthest) second = std::max(second, moved_by[k]);
-        for (int64_t i = 0; i < rows_.n_rows(); ++i) {
-            const float others = labels[i] == farthest ? second : *first;
-            upper_[i] = (upper_[i] + moved_by[labels[i]]) * kUp;
-            lower_[i] = std::max(0.0f, lower_[i] - others) * kDown;
-        }
-    }
-
-    AssignStats rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
-        if (n_ids == 0) return {};
-        const CenterIndex index(centers, rows_.scale, options_.head_limit, options_.n_threads);
-        std::atomic<int64_t> moved{0};
-        scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
-             [&](const Scanned& scanned, const auto& row, int thread) {
-                 const int64_t i = scanned.row;
-                 const int32_t label = decide(scanned, row, rows_.norm2[i], centers, index,
-                                              scratches_[thread].candidates);
-                 // In doubt the row's own score may be the second best: then both bounds take the best.
-                 const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
-                 upper_[i] = round_up(scanned.upper(scanned.scores[label]));
-                 lower_[i] = index.n_centers > 1 ? round_down(scanned.lower(other)) : INFINITY;
-                 if (labels[i] == label) return;
-                 labels[i] = label;
-                 moved.fetch_add(1, std::memory_order_relaxed);
-             });
-        return {moved, n_ids * centers.size()};
-    }
-
-    std::vector<float> upper_, lower_;
-    std::vector<ScanScratch> scratches_;
-};
 
 // bounds_: for blocks of rows, center by center, one lower bound a row: [block][center][row in block].
 class Elkan final : public Assigner {
@@ -233,7 +97,7 @@ public:
         std::vector<int64_t> ids;
         for (const auto& part : unsettled) ids.insert(ids.end(), part.begin(), part.end());
         if (!ids.empty()) moved += rescan(centers, ids.data(), int64_t(ids.size()), labels);
-        return {moved, computed + int64_t(ids.size()) * n_centers};
+        return {moved, computed + int64_t(ids.size()) * n_centers, "bounds"};
     }
 
 private:
@@ -273,7 +137,7 @@ private:
                  float* bound = bounds_.data() + begin * index.n_centers + (i - begin);
                  for (int64_t k = 0; k < index.n_centers; ++k)
                      bound[k * count] = round_down(scanned.lower(scanned.scores[k]));
-                 const int32_t label = decide(scanned, row, rows_.norm2[i], centers, index,
+                 const int32_t label = decide(scanned, row, rows_.norm2[i], centers, index.norm,
                                               scratches_[thread].candidates);
                  if (labels[i] == label) return;
                  labels[i] = label;
@@ -317,12 +181,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Assigner> make_lloyd(const Rows& rows, AssignOptions options) {
-    return std::make_unique<Lloyd>(rows, options);
-}
-std::unique_ptr<Assigner> make_hamerly(const Rows& rows, AssignOptions options) {
-    return std::make_unique<Hamerly>(rows, options);
-}
 std::unique_ptr<Assigner> make_elkan(const Rows& rows, AssignOptions options) {
     return std::make_unique<Elkan>(rows, options);
 }

@@ -1,0 +1,115 @@
+"""Ctrl-C: a fit ends at once, wherever it is, and the process goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from data import csr, problem
+
+from sparsecluster import KMeans
+
+PROGRAM = """
+import sys, time
+import numpy as np, scipy.sparse as sp
+from sparsecluster import KMeans, kmeans_plusplus
+rng = np.random.default_rng(0)
+X = rng.random((20_000, 400), dtype=np.float32)
+S = sp.random(200_000, 2000, 0.01, format="csr", dtype=np.float32, random_state=0)
+def started(record=None):
+    sys.stdout.write("started\\n")
+    sys.stdout.flush()
+try:
+    {before}
+    {call}
+    sys.stdout.write("finished\\n")
+except KeyboardInterrupt:
+    sys.stdout.write("interrupted\\n")
+    sys.stdout.flush()
+    assert KMeans(3, random_state=0).fit(X[:100]).n_clusters_ == 3
+"""
+
+# Each would take a minute or more. Those that call started() back are past their first iteration.
+BEFORE, WITHIN = "started()", ""
+CALLS = {
+    "in the first assignment": (BEFORE, "KMeans(20_000, init=X, algorithm='lloyd').fit(X)"),
+    "in one thread": (BEFORE, "KMeans(20_000, init=X, algorithm='lloyd', n_threads=1).fit(X)"),
+    "in Lloyd's iterations": (
+        WITHIN,
+        "KMeans(2000, init='random', algorithm='lloyd', tol=0, callback=started).fit(X)",
+    ),
+    "in Elkan's iterations": (
+        WITHIN,
+        "KMeans(2000, init='random', algorithm='elkan', tol=0, callback=started).fit(X)",
+    ),
+    "in Hamerly's iterations": (
+        WITHIN,
+        "KMeans(2000, init='random', algorithm='hamerly', tol=0, callback=started).fit(X)",
+    ),
+    "in dense seeding": (BEFORE, "kmeans_plusplus(X, 10_000, random_state=0)"),
+    "in sparse seeding": (BEFORE, "kmeans_plusplus(S, 20_000, random_state=0)"),
+    "in transform": (
+        BEFORE,
+        "KMeans(1500, init=X[:1500], callback=lambda record: True).fit(X[:1500]).transform(X)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "call"), CALLS.values(), ids=CALLS)
+def test_interrupt_ends_the_call_within_seconds(before, call):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(before=before or "pass", call=call)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "started\n", process.stderr.read()[-2000:]
+        time.sleep(0.5)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        lines = [process.stdout.readline()]
+        while lines[-1] == "started\n":
+            lines.append(process.stdout.readline())
+        waited = time.monotonic() - sent
+        assert lines[-1] == "interrupted\n"
+        assert waited < 5
+        assert process.wait(timeout=60) == 0, process.stderr.read()[-2000:]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_estimator_is_usable_after_an_interrupt():
+    X = csr(problem("text")[0])
+
+    def interrupt(record):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)  # the signal arrives here, in Python
+
+    km = KMeans(8, random_state=0, callback=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        km.fit(X)
+    km.set_params(callback=None).fit(X)
+    np.testing.assert_array_equal(km.labels_, KMeans(8, random_state=0).fit(X).labels_)
+
+
+def test_handler_of_the_user_is_called():
+    class Alarm(Exception):
+        pass
+
+    def ring(number, frame):
+        raise Alarm
+
+    X = np.random.default_rng(0).random((6000, 300), dtype=np.float32)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Alarm):
+            KMeans(6000, init=X, algorithm="lloyd", max_iter=100).fit(X)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
