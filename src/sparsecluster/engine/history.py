@@ -31,5 +31,6 @@ def describe(record: IterationRecord) -> str:
     return (
         f"run {record.run}  iteration {record.iteration:>3}  cost {record.cost:.6g}  "
         f"moved {record.moved:>8}  shift {record.shift:.3g}  "
-        f"distances {record.distances:.3g}  {record.algorithm} ({record.path})  {record.seconds * 1e3:.1f} ms"
+        f"distances {record.distances:.3g}  {record.algorithm} ({record.path})  "
+        f"{record.seconds * 1e3:.1f} ms"
     )
