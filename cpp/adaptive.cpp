@@ -22,7 +22,7 @@ public:
 
     AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
         n_centers_ = centers.size();
-        if (!base_) return scan_all(centers, labels);
+        if (own_.empty()) return scan_all(centers, labels);
         norms_.resize(n_centers_);
         std::vector<int32_t> moved;
         for (int32_t k = 0; k < n_centers_; ++k) {
@@ -32,17 +32,15 @@ public:
         if (moved.empty()) return {0, 0, "nothing moved"};
 
         // stale: centers that moved since the base index was built, these last ones included.
-        std::vector<int32_t> stale = stale_ ? stale_->ids : std::vector<int32_t>();
         std::vector<int32_t> merged;
-        std::set_union(stale.begin(), stale.end(), moved.begin(), moved.end(), std::back_inserter(merged));
+        std::set_union(stale_.ids.begin(), stale_.ids.end(), moved.begin(), moved.end(), std::back_inserter(merged));
         if (double(moved.size()) > kFullShare * double(n_centers_)) return scan_all(centers, labels);
         if (double(merged.size()) > kStaleGrowth * double(moved.size()) + 16) {
-            base_ = make_index(centers);
+            base_.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
             merged = moved;
         }
-        stale_ = std::make_unique<CenterIndex>(centers, merged, rows_.scale, options_.head_limit,
-                                               options_.n_threads);
-        for (int32_t k : merged) base_->start[k] = -std::numeric_limits<float>::infinity();
+        stale_.build(centers, merged, rows_.scale, options_.head_limit, options_.n_threads);
+        for (int32_t k : merged) base_.start[k] = -std::numeric_limits<float>::infinity();
         return scan_moved(centers, labels);
     }
 
@@ -56,10 +54,6 @@ private:
     // The base index is built again when the stale centers outgrow the moved ones by this factor.
     static constexpr double kStaleGrowth = 1.5;
     static constexpr int64_t kBatch = 2048;
-
-    std::unique_ptr<CenterIndex> make_index(const Centers& centers) const {
-        return std::make_unique<CenterIndex>(centers, rows_.scale, options_.head_limit, options_.n_threads);
-    }
 
     // Takes over what a complete scan of a row found.
     template <class V, class I>
@@ -81,12 +75,12 @@ private:
         own_.resize(n);
         other_.resize(n);
         error_.resize(n);
-        base_ = make_index(centers);
-        stale_.reset();
+        base_.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        stale_.ids.clear();
         std::atomic<int64_t> moved{0};
-        scan(rows_, *base_, nullptr, n, options_.n_threads, scratches_,
+        scan(rows_, base_, nullptr, n, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
-                 if (settle_row(scanned, row, centers, base_->norm, scratches_[thread].candidates, labels))
+                 if (settle_row(scanned, row, centers, base_.norm, scratches_[thread].candidates, labels))
                      moved.fetch_add(1, std::memory_order_relaxed);
              });
         return {moved, n * n_centers_, "full scan"};
@@ -94,7 +88,7 @@ private:
 
     AssignStats scan_moved(const Centers& centers, int32_t* labels) {
         const int64_t n = rows_.n_rows();
-        const CenterIndex& index = *stale_;
+        const CenterIndex& index = stale_;
         std::vector<int32_t> local(n_centers_, -1);
         for (int64_t s = 0; s < index.n_centers; ++s) local[index.ids[s]] = int32_t(s);
 
@@ -141,7 +135,7 @@ private:
 
     // Complete scores of a few rows: the base index where it is fresh, the stale centers on top.
     int64_t scan_again(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
-        const CenterIndex& index = *stale_;
+        const CenterIndex& index = stale_;
         std::vector<float> scores(n_ids * index.stride);
         std::vector<double> errors(n_ids), roundings(n_ids);
         auto position = [&](int64_t row) { return std::lower_bound(ids, ids + n_ids, row) - ids; };
@@ -153,14 +147,14 @@ private:
                  roundings[p] = scanned.rounding;
              });
         std::atomic<int64_t> moved{0};
-        scan(rows_, *base_, ids, n_ids, options_.n_threads, scratches_,
+        scan(rows_, base_, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
                  const int64_t p = position(scanned.row);
                  float* all = const_cast<float*>(scanned.scores);
                  for (int64_t s = 0; s < index.n_centers; ++s)
                      all[index.ids[s]] = scores[p * index.stride + s];
                  Scanned complete = scanned;
-                 complete.top = base_->simd.top2(all, base_->stride);
+                 complete.top = base_.simd->top2(all, base_.stride);
                  complete.error = std::max(scanned.error, errors[p]);
                  complete.rounding = std::max(scanned.rounding, roundings[p]);
                  if (settle_row(complete, row, centers, norms_, scratches_[thread].candidates, labels))
@@ -170,8 +164,8 @@ private:
     }
 
     int64_t n_centers_ = 0;
-    std::unique_ptr<CenterIndex> base_;   // all centers; those of stale_ are masked
-    std::unique_ptr<CenterIndex> stale_;
+    CenterIndex base_;   // all centers; those of stale_ are masked
+    CenterIndex stale_;  // those that moved since base_ was built
     std::vector<double> norms_;
     std::vector<float> own_;    // score of the own center,
     std::vector<float> error_;  // how wrong that may be,

@@ -128,7 +128,8 @@ private:
 
     // Scans rows against all centers and sets all their bounds; answers how many labels changed.
     int64_t rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
-        const CenterIndex index(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        CenterIndex& index = index_;
+        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
@@ -163,7 +164,8 @@ private:
                                                  features.data(), values.data()});
         center_rows.inspect(options_.n_threads);
         center_rows.scale = rows_.scale;
-        const CenterIndex index(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        CenterIndex& index = index_;
+        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
         std::vector<float> half(n_centers * n_centers);
         scan(center_rows, index, nullptr, n_centers, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto&, int) {
@@ -176,6 +178,7 @@ private:
 
     int64_t block_rows_ = 0;
     std::vector<float> bounds_;
+    CenterIndex index_;
     std::vector<ScanScratch> scratches_;
 };
 

@@ -72,7 +72,8 @@ private:
 
     AssignStats rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         if (n_ids == 0) return {};
-        const CenterIndex index(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        CenterIndex& index = index_;
+        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
@@ -91,6 +92,7 @@ private:
     }
 
     std::vector<float> upper_, lower_;
+    CenterIndex index_;
     std::vector<ScanScratch> scratches_;
 };
 

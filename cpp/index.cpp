@@ -22,45 +22,44 @@ namespace {
 // A list entry costs about as much as kListCost floats of a SIMD row, and entering a list as kListStart
 // entries (measured on text at K = 100 and 1000; the optimum is flat).
 constexpr double kListCost = 8.0;
-constexpr double kListStart = 8.0;
-
-std::vector<int32_t> all_of(const Centers& centers) {
-    std::vector<int32_t> ids(centers.size());
-    std::iota(ids.begin(), ids.end(), 0);
-    return ids;
-}
-
-float* allocate_floats(int64_t count) {
-    constexpr size_t kHuge = size_t(1) << 21;
-    const size_t bytes = std::max<size_t>(size_t(count) * sizeof(float), 64);
-    const size_t alignment = bytes >= kHuge ? kHuge : 64;
-    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void* memory = std::aligned_alloc(alignment, rounded);
-    if (!memory) throw std::bad_alloc();
-#ifdef __linux__
-    if (alignment == kHuge) madvise(memory, rounded, MADV_HUGEPAGE);
-#endif
-    return static_cast<float*>(memory);
-}
+constexpr double kListStart = 4.0;
 
 }  // namespace
 
 void CenterIndex::Free::operator()(float* p) const { std::free(p); }
 
-CenterIndex::CenterIndex(const Centers& centers, double scale, int64_t head_limit, int n_threads)
-    : CenterIndex(centers, all_of(centers), scale, head_limit, n_threads) {}
+void CenterIndex::reserve_head(int64_t n_floats) {
+    if (n_floats <= head_capacity_ && head_) return;
+    constexpr size_t kHuge = size_t(1) << 21;
+    const size_t bytes = std::max<size_t>(size_t(n_floats) * sizeof(float), 64);
+    const size_t alignment = bytes >= kHuge ? kHuge : 64;
+    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    head_.reset();
+    head_capacity_ = 0;
+    head_.reset(static_cast<float*>(std::aligned_alloc(alignment, rounded)));
+    if (!head_) throw std::bad_alloc();
+    head_capacity_ = int64_t(rounded / sizeof(float));
+#ifdef __linux__
+    if (alignment == kHuge) madvise(head_.get(), rounded, MADV_HUGEPAGE);
+#endif
+}
 
-CenterIndex::CenterIndex(const Centers& centers, std::vector<int32_t> which, double scale,
-                         int64_t head_limit, int n_threads)
-    : simd(kernels()),
-      ids(std::move(which)),
-      n_centers(int64_t(ids.size())),
-      stride((n_centers + 15) / 16 * 16),
-      place(centers.n_features, FeaturePlace{0, 0}) {
-    auto center = [&](int64_t k) -> const Center& { return centers.items[ids[k]]; };
+void CenterIndex::build(const Centers& centers, double scale, int64_t head_limit, int n_threads) {
+    std::vector<int32_t> all(centers.size());
+    std::iota(all.begin(), all.end(), 0);
+    build(centers, all, scale, head_limit, n_threads);
+}
 
-    for (int64_t k = 0; k < n_centers; ++k)
-        for (int32_t feature : center(k).features) ++place[feature].count;
+void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& which, double scale,
+                        int64_t head_limit, int n_threads) {
+    simd = &kernels();
+    ids = which;
+    n_centers = int64_t(ids.size());
+    stride = (n_centers + 15) / 16 * 16;
+
+    place.assign(centers.n_features, FeaturePlace{0, 0});
+    for (int32_t id : ids)
+        for (int32_t feature : centers.items[id].features) ++place[feature].count;
 
     // Dense enough for a SIMD row to beat a list; denser still where the rows would not fit the limit.
     double threshold = std::max(1.0, double(stride) / kListCost - kListStart);
@@ -70,6 +69,7 @@ CenterIndex::CenterIndex(const Centers& centers, std::vector<int32_t> which, dou
     };
     while (threshold <= double(n_centers) && rows_above(threshold) > head_rows_allowed) threshold *= 1.5;
 
+    n_head = 0;
     int64_t n_tail = 0;
     for (FeaturePlace& at : place) {
         if (at.count == 0) continue;
@@ -82,48 +82,56 @@ CenterIndex::CenterIndex(const Centers& centers, std::vector<int32_t> which, dou
     }
     if (n_tail > int64_t(UINT32_MAX)) throw std::length_error("the centers have more than 2^32 entries");
 
-    const int64_t width = int64_t(simd.lanes) * simd.tile_vectors;
+    tiles.clear();
+    const int64_t width = int64_t(simd->lanes) * simd->tile_vectors;
     for (int64_t first = 0; first < n_centers; first += width) {
         const int64_t left = std::min(width, n_centers - first);
-        tiles.push_back({first, int((left + simd.lanes - 1) / simd.lanes), first * n_head});
+        tiles.push_back({first, int((left + simd->lanes - 1) / simd->lanes), first * n_head});
     }
 
     start.assign(stride, -std::numeric_limits<float>::infinity());
     norm.resize(n_centers);
+    max_norm = 0;
     for (int64_t k = 0; k < n_centers; ++k) {
-        norm[k] = std::sqrt(center(k).norm2) * scale;
+        norm[k] = std::sqrt(centers.items[ids[k]].norm2) * scale;
         start[k] = float(-0.5 * norm[k] * norm[k]);
         max_norm = std::max(max_norm, norm[k]);
     }
 
-    storage_.reset(allocate_floats(n_head * stride));
-    head_ = storage_.get();
+    reserve_head(n_head * stride);
     tail.resize(n_tail);
-    // Block 0 fills the tail; a tile's columns belong to its centers alone, so tiles are filled side by side.
+    // A tile's columns belong to its centers alone, so tiles are filled side by side.
     parallel_blocks(1 + int64_t(tiles.size()), n_threads, [&](int64_t block, int) {
-        if (block == 0) {
-            std::vector<uint32_t> at(place.size());
-            for (size_t f = 0; f < place.size(); ++f) at[f] = place[f].position;
-            for (int64_t k = 0; k < n_centers; ++k)
-                for (int64_t e = 0; e < center(k).size(); ++e) {
-                    const int32_t feature = center(k).features[e];
-                    if (place[feature].count > 0)
-                        tail[at[feature]++] = {int32_t(k), float(center(k).values[e] * scale)};
-                }
-            return;
-        }
-        const Tile& tile = tiles[block - 1];
-        const int64_t columns = int64_t(tile.vectors) * simd.lanes;
-        float* rows = head_ + tile.offset;
-        std::memset(rows, 0, size_t(n_head * columns) * sizeof(float));
-        for (int64_t k = tile.first; k < std::min(n_centers, tile.first + columns); ++k)
-            for (int64_t e = 0; e < center(k).size(); ++e) {
-                const FeaturePlace at = place[center(k).features[e]];
-                if (at.count == FeaturePlace::kHead)
-                    rows[int64_t(at.position) * columns + (k - tile.first)] =
-                        float(center(k).values[e] * scale);
-            }
+        if (block == 0)
+            fill_tail(centers, scale);
+        else
+            fill_tile(centers, scale, tiles[block - 1]);
     });
+}
+
+void CenterIndex::fill_tail(const Centers& centers, double scale) {
+    tail_at_.resize(place.size());
+    for (size_t f = 0; f < place.size(); ++f) tail_at_[f] = place[f].position;
+    for (int64_t k = 0; k < n_centers; ++k) {
+        const Center& center = centers.items[ids[k]];
+        for (int64_t e = 0; e < center.size(); ++e)
+            if (place[center.features[e]].count > 0)
+                tail[tail_at_[center.features[e]]++] = {int32_t(k), float(center.values[e] * scale)};
+    }
+}
+
+void CenterIndex::fill_tile(const Centers& centers, double scale, const Tile& tile) {
+    const int64_t columns = int64_t(tile.vectors) * simd->lanes;
+    float* const rows = head_.get() + tile.offset;
+    std::memset(rows, 0, size_t(n_head * columns) * sizeof(float));
+    for (int64_t k = tile.first; k < std::min(n_centers, tile.first + columns); ++k) {
+        const Center& center = centers.items[ids[k]];
+        for (int64_t e = 0; e < center.size(); ++e) {
+            const FeaturePlace at = place[center.features[e]];
+            if (at.count == FeaturePlace::kHead)
+                rows[int64_t(at.position) * columns + (k - tile.first)] = float(center.values[e] * scale);
+        }
+    }
 }
 
 }  // namespace sparsecluster

@@ -33,19 +33,20 @@ struct FeaturePlace {
 
 class CenterIndex {
 public:
-    // The centers `ids` (ascending), renumbered from 0. `scale` is a power of two that the centers are
-    // multiplied by (Rows::scale); no more than `head_limit` bytes go into SIMD rows.
-    CenterIndex(const Centers& centers, std::vector<int32_t> ids, double scale, int64_t head_limit,
-                int n_threads);
-    // All centers.
-    CenterIndex(const Centers& centers, double scale, int64_t head_limit, int n_threads);
+    // Indexes the centers `ids` (ascending), renumbered from 0; what an earlier call allocated is used again.
+    // `scale` is a power of two that the centers are multiplied by (Rows::scale); no more than `head_limit`
+    // bytes go into SIMD rows.
+    void build(const Centers& centers, const std::vector<int32_t>& which, double scale, int64_t head_limit,
+               int n_threads);
+    // The same for all centers.
+    void build(const Centers& centers, double scale, int64_t head_limit, int n_threads);
 
-    const float* tile_rows(const Tile& tile) const { return head_ + tile.offset; }
+    const float* tile_rows(const Tile& tile) const { return head_.get() + tile.offset; }
 
-    const Kernels& simd;
+    const Kernels* simd = nullptr;
     std::vector<int32_t> ids;
-    int64_t n_centers;
-    int64_t stride;                   // n_centers rounded up to whole vectors of any level
+    int64_t n_centers = 0;
+    int64_t stride = 0;               // n_centers rounded up to whole vectors of any level
     int64_t n_head = 0;
     std::vector<FeaturePlace> place;  // per feature
     std::vector<TailEntry> tail;      // within a feature by ascending center
@@ -58,8 +59,13 @@ private:
     struct Free {
         void operator()(float* p) const;
     };
-    std::unique_ptr<float[], Free> storage_;
-    float* head_ = nullptr;
+    void reserve_head(int64_t n_floats);
+    void fill_tail(const Centers& centers, double scale);
+    void fill_tile(const Centers& centers, double scale, const Tile& tile);
+
+    std::unique_ptr<float[], Free> head_;
+    int64_t head_capacity_ = 0;
+    std::vector<uint32_t> tail_at_;
 };
 
 }  // namespace sparsecluster

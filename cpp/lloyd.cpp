@@ -13,7 +13,8 @@ public:
     using Assigner::Assigner;
 
     AssignStats assign(const Centers& centers, const std::vector<double>&, int32_t* labels) override {
-        const CenterIndex index(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        CenterIndex& index = index_;
+        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, nullptr, rows_.n_rows(), options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
@@ -27,6 +28,7 @@ public:
     }
 
 private:
+    CenterIndex index_;
     std::vector<ScanScratch> scratches_;
 };
 

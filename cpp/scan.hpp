@@ -122,14 +122,14 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
                     }
                 }
                 for (const Tile& tile : index.tiles)
-                    index.simd.add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
+                    index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
                                         scratch.head_begin.data(), end - begin,
                                         scratch.scores.data() + tile.first, index.stride);
                 for (int64_t r = 0; r < end - begin; ++r) {
                     Scanned scanned;
                     scanned.row = ids ? ids[begin + r] : begin + r;
                     scanned.scores = scratch.scores.data() + r * index.stride;
-                    scanned.top = index.simd.top2(scanned.scores, index.stride);
+                    scanned.top = index.simd->top2(scanned.scores, index.stride);
                     scanned.norm2 = rows.norm2[scanned.row] * rows.scale * rows.scale;
                     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
                     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];

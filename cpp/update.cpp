@@ -1,7 +1,6 @@
 // Compiled without contraction, as exact.cpp.
 #include "update.hpp"
 
-#include <bit>
 #include <cmath>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -28,41 +27,6 @@ double fixed_step(double bound) {
     std::frexp(bound, &exponent);
     return std::ldexp(1.0, std::min(60 - exponent, 1000));
 }
-
-// A set of features that is read back in ascending order: bits, and a bit per word of bits.
-class FeatureSet {
-public:
-    void resize(int64_t n_features) {
-        words_.assign((n_features + 63) / 64, 0);
-        summary_.assign((words_.size() + 63) / 64, 0);
-    }
-    bool empty() const { return words_.empty(); }
-    void insert(int64_t feature) {
-        words_[feature >> 6] |= uint64_t(1) << (feature & 63);
-        summary_[feature >> 12] |= uint64_t(1) << ((feature >> 6) & 63);
-    }
-    // Visits all features in ascending order and leaves the set empty.
-    template <class Visit>
-    void drain(const Visit& visit) {
-        for (size_t s = 0; s < summary_.size(); ++s) {
-            for (uint64_t left = summary_[s]; left; left &= left - 1) {
-                const size_t w = s * 64 + std::countr_zero(left);
-                for (uint64_t bits = words_[w]; bits; bits &= bits - 1)
-                    visit(int32_t(w * 64 + std::countr_zero(bits)));
-                words_[w] = 0;
-            }
-            summary_[s] = 0;
-        }
-    }
-
-private:
-    std::vector<uint64_t> words_, summary_;
-};
-
-struct Scratch {
-    std::vector<int64_t> sums;
-    FeatureSet touched;
-};
 
 double squared_shift(const Center& before, const Center& after) {
     double total = 0;
@@ -127,12 +91,12 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
         labels_[i] = labels[i];
     }
 
-    std::vector<Scratch> scratches(std::max(n_threads, 1));
+    if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
     std::visit(
         [&](const auto& view) {
             parallel_blocks(n_clusters, n_threads, [&](int64_t k, int thread) {
                 if (begin[k] == begin[k + 1]) return;
-                Scratch& scratch = scratches[thread];
+                Scratch& scratch = scratches_[thread];
                 if (scratch.touched.empty()) {
                     scratch.sums.assign(rows_.n_features(), 0);
                     scratch.touched.resize(rows_.n_features());

@@ -3,6 +3,7 @@
 // by any thread and in any block, and the sums stay a function of the labels alone.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +11,36 @@
 #include "csr.hpp"
 
 namespace sparsecluster {
+
+// A set of features that is read back in ascending order: bits, and a bit per word of bits.
+class FeatureSet {
+public:
+    void resize(int64_t n_features) {
+        words_.assign((n_features + 63) / 64, 0);
+        summary_.assign((words_.size() + 63) / 64, 0);
+    }
+    bool empty() const { return words_.empty(); }
+    void insert(int64_t feature) {
+        words_[feature >> 6] |= uint64_t(1) << (feature & 63);
+        summary_[feature >> 12] |= uint64_t(1) << ((feature >> 6) & 63);
+    }
+    // Visits all features in ascending order and leaves the set empty.
+    template <class Visit>
+    void drain(const Visit& visit) {
+        for (size_t s = 0; s < summary_.size(); ++s) {
+            for (uint64_t left = summary_[s]; left; left &= left - 1) {
+                const size_t w = s * 64 + std::countr_zero(left);
+                for (uint64_t bits = words_[w]; bits; bits &= bits - 1)
+                    visit(int32_t(w * 64 + std::countr_zero(bits)));
+                words_[w] = 0;
+            }
+            summary_[s] = 0;
+        }
+    }
+
+private:
+    std::vector<uint64_t> words_, summary_;
+};
 
 struct UpdateStats {
     int64_t moved = 0;          // rows that changed cluster since the last update
@@ -36,6 +67,11 @@ private:
         double spread2 = 0;  // squared distance of the center to the mean of all rows
     };
 
+    struct Scratch {
+        std::vector<int64_t> sums;  // per feature, zero between clusters
+        FeatureSet touched;
+    };
+
     double weight(int64_t cluster) const;
     double squared_spread(const Center& center) const;
 
@@ -47,6 +83,7 @@ private:
     double weight_step_ = 1;
     std::vector<int32_t> labels_;  // those that the sums stand for
     std::vector<Cluster> clusters_;
+    std::vector<Scratch> scratches_;  // per thread
 };
 
 }  // namespace sparsecluster

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from data import LAYOUTS, csr, dense, problem, weights_for
+from data import LAYOUTS, blobs, csr, dense, problem, weights_for
 from oracle import cost
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -314,7 +314,7 @@ def test_record_names_the_algorithm(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["elkan", "hamerly"])
 def test_bounds_save_distances(algorithm):
-    X, _ = problem("blobs")
+    X = blobs(np.random.default_rng(0), offset=0)
     km = KMeans(7, random_state=0, algorithm=algorithm, tol=0).fit(X)
     assert km.history_[0].distances == 7 * len(X)
     assert km.history_[-1].distances < 3 * len(X)
