@@ -64,11 +64,12 @@ public:
     double scale = 1;  // a power of two that brings the longest vector to a norm of at most one
 };
 
-// Per column: stored entries, largest magnitude of weight * value, and the weighted mean; over all columns
+// Per column: stored entries, range of the magnitudes of weight * value, weighted mean; over all columns
 // the weighted scatter (sum of squared distances to the mean) and the mean variance.
 struct ColumnStats {
     std::vector<int32_t> count;
     std::vector<double> max_abs;
+    std::vector<double> min_abs;  // of the non-zero ones
     std::vector<double> mean;
     double scatter = 0;
     double mean_variance = 0;

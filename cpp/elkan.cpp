@@ -63,7 +63,7 @@ public:
                             }
                             ++pairs;
                             const double distance =
-                                std::sqrt(distance_to(view.row(i), spread, center.norm2)) * rows_.scale;
+                                std::sqrt(spread_distance2(view.row(i), spread.data(), center)) * rows_.scale;
                             bound[r] = round_down(distance);
                             if (distance > limit[r]) continue;
                             if (distance >= own[i] - pad[r]) {
@@ -101,18 +101,6 @@ public:
     }
 
 private:
-    template <class V, class I>
-    static double distance_to(const Row<V, I>& row, const std::vector<double>& spread, double norm2) {
-        double inside = 0, covered = 0;
-        for (int64_t e = 0; e < row.size; ++e) {
-            const double c = spread[row.features[e]];
-            const double gap = double(row.values[e]) - c;
-            inside += gap * gap;
-            covered += c * c;
-        }
-        return inside + std::max(0.0, norm2 - covered);
-    }
-
     static int64_t index_below(float* bound, const std::vector<float>& limit, int64_t count, float shift,
                                std::vector<int32_t>& below) {
         return kernels().relax_bounds(bound, limit.data(), count, shift, below.data());

@@ -32,21 +32,6 @@ bool nearer_to_second(const Row<V, I>& row, const Center& a, const Center& b) {
     return difference > kTie * magnitude;
 }
 
-// |x - c|^2 feature by feature, for rows so near that the expanded form would lose most digits.
-template <class V, class I>
-double squared_distance(const Row<V, I>& row, const Center& center) {
-    double sum = 0;
-    int64_t pc = 0, px = 0;
-    while (px < row.size || pc < center.size()) {
-        const int32_t fx = px < row.size ? int32_t(row.features[px]) : INT32_MAX;
-        const int32_t fc = pc < center.size() ? center.features[pc] : INT32_MAX;
-        const double x = fx <= fc ? double(row.values[px++]) : 0.0;
-        const double c = fc <= fx ? center.values[pc++] : 0.0;
-        sum += (x - c) * (x - c);
-    }
-    return sum;
-}
-
 // Rows grouped by label: a counting sort that keeps the order within a label.
 struct Groups {
     std::vector<int64_t> begin;   // per label
@@ -116,17 +101,8 @@ void own_distances(const Rows& rows, const Centers& centers, const int32_t* labe
                 for (int64_t e = 0; e < center.size(); ++e) spread[center.features[e]] = center.values[e];
                 for (int64_t m = portion.begin; m < portion.end; ++m) {
                     const int64_t position = groups.member[m];
-                    const auto row = view.row(ids ? ids[position] : position);
-                    double inside = 0, covered = 0;
-                    for (int64_t e = 0; e < row.size; ++e) {
-                        const double c = spread[row.features[e]];
-                        const double gap = double(row.values[e]) - c;
-                        inside += gap * gap;
-                        covered += c * c;
-                    }
-                    // What the center has outside the row's features. Both sums run in feature order, so
-                    // they are equal to the bit where the row covers the center.
-                    out[position] = inside + std::max(0.0, center.norm2 - covered);
+                    out[position] =
+                        spread_distance2(view.row(ids ? ids[position] : position), spread.data(), center);
                 }
                 for (int32_t feature : center.features) spread[feature] = 0.0;
             });
@@ -171,7 +147,7 @@ void all_distances(const Rows& rows, const Centers& centers, Out* out, int n_thr
                         const Center& center = centers.items[k];
                         const double norms = rows.norm2[i] + center.norm2;
                         double distance2 = norms - 2 * product[k];
-                        if (distance2 < kCancelled * norms) distance2 = squared_distance(row, center);
+                        if (distance2 < kCancelled * norms) distance2 = direct_distance2(row, as_row(center));
                         out[i * n_centers + k] = Out(std::sqrt(distance2));
                     }
                 }

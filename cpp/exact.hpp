@@ -31,6 +31,45 @@ double dot(const Row<V, I>& row, const Center& center) {
     return sum;
 }
 
+// |x - y|^2 of two sparse vectors feature by feature, for pairs so near that the expanded form would lose
+// its digits. The arguments have features, values and size, as a Row has.
+template <class A, class B>
+double direct_distance2(const A& x, const B& y) {
+    double sum = 0;
+    int64_t px = 0, py = 0;
+    while (px < x.size || py < y.size) {
+        const int64_t fx = px < x.size ? int64_t(x.features[px]) : INT64_MAX;
+        const int64_t fy = py < y.size ? int64_t(y.features[py]) : INT64_MAX;
+        const double vx = fx <= fy ? double(x.values[px++]) : 0.0;
+        const double vy = fy <= fx ? double(y.values[py++]) : 0.0;
+        sum += (vx - vy) * (vx - vy);
+    }
+    return sum;
+}
+
+inline Row<double, int32_t> as_row(const Center& center) {
+    return {center.features.data(), center.values.data(), center.size()};
+}
+
+// |x - c|^2 with the center spread out over all features. What the center has outside the row's features is
+// its norm less the part inside: both are summed in feature order, so they are equal to the bit where the row
+// covers the center; where they nearly cancel the distance is computed directly.
+template <class V, class I>
+double spread_distance2(const Row<V, I>& row, const double* spread, const Center& center) {
+    constexpr double kLost = 0x1p-53 / 1e-11;
+    double inside = 0, covered = 0;
+    for (int64_t e = 0; e < row.size; ++e) {
+        const double c = spread[row.features[e]];
+        const double gap = double(row.values[e]) - c;
+        inside += gap * gap;
+        covered += c * c;
+    }
+    const double outside = center.norm2 - covered;
+    if (outside != 0 && double(center.size()) * kLost * center.norm2 > inside + outside)
+        return direct_distance2(row, as_row(center));
+    return inside + outside;
+}
+
 // The nearest of the candidates (ascending indices): by expanded float64 distances where these differ by
 // more than their rounding, else by the difference itself, feature by feature. Equal distances, up to a
 // relative 1e-12, go to the lowest index.

@@ -98,6 +98,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
     ColumnStats stats;
     stats.count.assign(d, 0);
     stats.max_abs.assign(d, 0);
+    stats.min_abs.assign(d, std::numeric_limits<double>::infinity());
     stats.mean.assign(d, 0);
     auto weight = [&](int64_t i) { return weights ? weights[i] : 1.0; };
     double total_weight = 0;
@@ -111,6 +112,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
                     const double value = weight(i) * double(row.values[e]);
                     stats.count[f] += 1;
                     stats.max_abs[f] = std::max(stats.max_abs[f], std::abs(value));
+                    if (value != 0) stats.min_abs[f] = std::min(stats.min_abs[f], std::abs(value));
                     stats.mean[f] += value;
                 }
                 if (i % 4096 == 0) poll_interrupt();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "exact.hpp"
 #include "kernels.hpp"
 #include "parallel.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 constexpr int64_t kBlock = 256;
 // Rows that are screened together, so that their sums stay in the first-level cache.
 constexpr int64_t kChunkRows = 4096;
+// Below this share of the norms a distance is computed directly, for its digits.
+constexpr double kCancelled = 0x1p-20;
 constexpr float kUp = 1.0f + 0x1p-22f;
 
 // For screening, in float32 and scaled: the rows by feature, and for groups of frequent features each row's
@@ -154,13 +157,13 @@ private:
         for (int64_t i = 0; i < n_; ++i) state.survivors[i] = int32_t(i);
     }
 
-    // Calls visit(i, squared distance) for the surviving rows; products are summed in feature order, so a
-    // row equal to the candidate comes out at zero.
+    // Calls visit(i, squared distance) for the surviving rows; equal rows come out at zero.
     template <class Visit>
     void measure(int64_t row, ThreadState& state, const Visit& visit) const {
         const auto candidate = view_.row(row);
         auto distance2 = [&](int32_t i, double product) {
-            return std::max(0.0, rows_.norm2[i] + rows_.norm2[row] - 2 * product);
+            const double norms = rows_.norm2[i] + rows_.norm2[row], expanded = norms - 2 * product;
+            return expanded > kCancelled * norms ? expanded : direct_distance2(view_.row(i), candidate);
         };
         if (!view_.indptr) {
             // Four rows at a time, so that their sums do not wait for each other.

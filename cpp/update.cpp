@@ -6,6 +6,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "exact.hpp"
 #include "parallel.hpp"
 
 namespace sparsecluster {
@@ -20,40 +21,56 @@ inline int64_t to_fixed(double value) {
 #endif
 }
 
-// The largest power of two that keeps `bound` below 2^60 when multiplied.
-double fixed_step(double bound) {
-    if (bound <= 0) return 1;
-    int exponent = 0;
-    std::frexp(bound, &exponent);
-    return std::ldexp(1.0, std::min(60 - exponent, 1000));
-}
-
-double squared_shift(const Center& before, const Center& after) {
-    double total = 0;
-    int64_t b = 0, a = 0;
-    while (b < before.size() || a < after.size()) {
-        const int32_t fb = b < before.size() ? before.features[b] : INT32_MAX;
-        const int32_t fa = a < after.size() ? after.features[a] : INT32_MAX;
-        const double vb = fb <= fa ? before.values[b++] : 0.0;
-        const double va = fa <= fb ? after.values[a++] : 0.0;
-        total += (va - vb) * (va - vb);
-    }
-    return total;
+// Row ids by cluster from (cluster, id) pairs that visit() hands out twice, in the same order.
+template <class Visit>
+void group_by_cluster(int64_t n_clusters, const Visit& visit, std::vector<int64_t>& begin,
+                      std::vector<int64_t>& ids) {
+    begin.assign(n_clusters + 1, 0);
+    visit([&](int64_t cluster, int64_t) { ++begin[cluster + 1]; });
+    for (int64_t k = 0; k < n_clusters; ++k) begin[k + 1] += begin[k];
+    ids.resize(begin.back());
+    std::vector<int64_t> at(begin.begin(), begin.end() - 1);
+    visit([&](int64_t cluster, int64_t id) { ids[at[cluster]++] = id; });
 }
 
 }  // namespace
 
+FixedScale::FixedScale(double largest, double count) {
+    constexpr int kBits = 60;
+    int exponent = 0, count_exponent = 0;
+    std::frexp(count + 1, &count_exponent);
+    if (largest > 0) std::frexp(largest, &exponent);
+    coarse_step = std::ldexp(1.0, std::min(kBits - count_exponent - exponent, 1000));
+    // What rounding to the coarse step leaves is at most half of it.
+    fine_step = std::ldexp(1.0, kBits - count_exponent);
+}
+
+bool FixedScale::holds(double smallest) const {
+    return smallest * coarse_step >= 0x1p52 / fine_step && coarse_step >= 0x1p-960;
+}
+
+inline void FixedScale::add(FixedSum& sum, double term, int64_t sign) const {
+    const double scaled = term * coarse_step;
+    const int64_t coarse = to_fixed(scaled);
+    sum.coarse += sign * coarse;
+    sum.fine += sign * to_fixed((scaled - double(coarse)) * fine_step);
+}
+
 Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters)
-    : rows_(rows), columns_(columns), weights_(weights), labels_(rows.n_rows(), -1), clusters_(n_clusters) {
-    step_.resize(rows.n_features());
-    for (size_t f = 0; f < step_.size(); ++f)
-        step_[f] = fixed_step(columns.max_abs[f] * double(columns.count[f]));
+    : rows_(rows), columns_(columns), weights_(weights), scales_(rows.n_features()),
+      labels_(rows.n_rows(), -1), clusters_(n_clusters) {
     for (double value : columns.mean) mean_norm2_ += value * value;
-    if (weights) {
-        double total = 0;
-        for (int64_t i = 0; i < rows.n_rows(); ++i) total += weights[i];
-        weight_step_ = fixed_step(total);
+    for (size_t f = 0; f < scales_.size(); ++f) {
+        scales_[f] = FixedScale(columns.max_abs[f], columns.count[f]);
+        fixed_point_ &= scales_[f].holds(columns.min_abs[f]);
     }
+    double largest = weights ? 0 : 1, smallest = weights ? INFINITY : 1;
+    for (int64_t i = 0; weights && i < rows.n_rows(); ++i) {
+        largest = std::max(largest, weights[i]);
+        if (weights[i] > 0) smallest = std::min(smallest, weights[i]);
+    }
+    weight_scale_ = FixedScale(largest, double(rows.n_rows()));
+    fixed_point_ &= weight_scale_.holds(smallest);
 }
 
 double Sums::squared_spread(const Center& center) const {
@@ -66,84 +83,118 @@ double Sums::squared_spread(const Center& center) const {
     return inside + std::max(0.0, mean_norm2_ - covered);
 }
 
-double Sums::weight(int64_t cluster) const { return double(clusters_[cluster].weight) / weight_step_; }
+Sums::Changes Sums::take_changes(const int32_t* labels, UpdateStats& stats) {
+    Changes changes;
+    const int64_t n = rows_.n_rows();
+    auto visit_changes = [&](const auto& note) {
+        for (int64_t i = 0; i < n; ++i) {
+            if (labels[i] == labels_[i]) continue;
+            if (labels[i] >= 0) note(labels[i], i);
+            if (labels_[i] >= 0) note(labels_[i], ~i);
+        }
+    };
+    group_by_cluster(size(), visit_changes, changes.begin, changes.rows);
+    for (int64_t i = 0; i < n; ++i) stats.moved += labels[i] != labels_[i];
+    if (!fixed_point_) {
+        // All members of the clusters that changed.
+        std::vector<char> changed(size());
+        for (int64_t k = 0; k < size(); ++k) changed[k] = changes.begin[k] < changes.begin[k + 1];
+        auto visit_members = [&](const auto& note) {
+            for (int64_t i = 0; i < n; ++i)
+                if (labels[i] >= 0 && changed[labels[i]]) note(labels[i], i);
+        };
+        group_by_cluster(size(), visit_members, changes.begin, changes.rows);
+        for (int64_t k = 0; k < size(); ++k)
+            if (changed[k]) clusters_[k].weight = 0;
+    }
+    std::copy_n(labels, n, labels_.begin());
+    return changes;
+}
+
+template <class View>
+Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch) {
+    Cluster& cluster = clusters_[k];
+    if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
+    for (size_t e = 0; e < cluster.features.size(); ++e) {
+        scratch.fixed[cluster.features[e]] = cluster.sums[e];
+        scratch.touched.insert(cluster.features[e]);
+    }
+    for (int64_t c = changes.begin[k]; c < changes.begin[k + 1]; ++c) {
+        const int64_t sign = changes.rows[c] >= 0 ? 1 : -1;
+        const int64_t i = sign > 0 ? changes.rows[c] : ~changes.rows[c];
+        const double weight = weight_of(i);
+        weight_scale_.add(cluster.fixed_weight, weight, sign);
+        const auto row = view.row(i);
+        for (int64_t e = 0; e < row.size; ++e) {
+            const auto f = row.features[e];
+            scales_[f].add(scratch.fixed[f], weight * double(row.values[e]), sign);
+            scratch.touched.insert(f);
+        }
+    }
+    cluster.features.clear();
+    cluster.sums.clear();
+    scratch.touched.drain([&](int32_t feature) {
+        if (scratch.fixed[feature].zero()) return;
+        cluster.features.push_back(feature);
+        cluster.sums.push_back(scratch.fixed[feature]);
+        scratch.fixed[feature] = {};
+    });
+    cluster.weight = weight_scale_.value(cluster.fixed_weight);
+    Center mean;
+    mean.features = cluster.features;
+    mean.values.resize(cluster.sums.size());
+    for (size_t e = 0; e < cluster.sums.size(); ++e)
+        mean.values[e] = scales_[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
+    return mean;
+}
+
+template <class View>
+Center Sums::sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch) {
+    Cluster& cluster = clusters_[k];
+    if (scratch.sums.empty()) scratch.sums.resize(rows_.n_features());
+    for (int64_t c = members.begin[k]; c < members.begin[k + 1]; ++c) {
+        const double weight = weight_of(members.rows[c]);
+        cluster.weight += weight;
+        const auto row = view.row(members.rows[c]);
+        for (int64_t e = 0; e < row.size; ++e) {
+            scratch.sums[row.features[e]] += weight * double(row.values[e]);
+            scratch.touched.insert(row.features[e]);
+        }
+    }
+    Center mean;
+    scratch.touched.drain([&](int32_t feature) {
+        if (scratch.sums[feature] == 0) return;
+        mean.features.push_back(feature);
+        mean.values.push_back(scratch.sums[feature] / cluster.weight);
+        scratch.sums[feature] = 0;
+    });
+    return mean;
+}
 
 UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads) {
     UpdateStats stats;
-    const int64_t n_clusters = size();
-    stats.shift.assign(n_clusters, 0.0);
-
-    // Rows that come and go, by cluster: row i stands as i where it comes, as ~i where it goes.
-    std::vector<int64_t> begin(n_clusters + 1, 0);
-    for (int64_t i = 0; i < rows_.n_rows(); ++i) {
-        if (labels[i] == labels_[i]) continue;
-        ++stats.moved;
-        if (labels[i] >= 0) ++begin[labels[i] + 1];
-        if (labels_[i] >= 0) ++begin[labels_[i] + 1];
-    }
-    for (int64_t k = 0; k < n_clusters; ++k) begin[k + 1] += begin[k];
-    std::vector<int64_t> change(begin.back());
-    std::vector<int64_t> at(begin.begin(), begin.end() - 1);
-    for (int64_t i = 0; i < rows_.n_rows(); ++i) {
-        if (labels[i] == labels_[i]) continue;
-        if (labels[i] >= 0) change[at[labels[i]]++] = i;
-        if (labels_[i] >= 0) change[at[labels_[i]]++] = ~i;
-        labels_[i] = labels[i];
-    }
-
+    stats.shift.assign(size(), 0.0);
+    const Changes changes = take_changes(labels, stats);
     if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
     std::visit(
         [&](const auto& view) {
-            parallel_blocks(n_clusters, n_threads, [&](int64_t k, int thread) {
-                if (begin[k] == begin[k + 1]) return;
+            parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
+                if (changes.begin[k] == changes.begin[k + 1]) return;
                 Scratch& scratch = scratches_[thread];
-                if (scratch.touched.empty()) {
-                    scratch.sums.assign(rows_.n_features(), 0);
-                    scratch.touched.resize(rows_.n_features());
-                }
-                Cluster& cluster = clusters_[k];
-                for (size_t e = 0; e < cluster.features.size(); ++e) {
-                    scratch.sums[cluster.features[e]] = cluster.sums[e];
-                    scratch.touched.insert(cluster.features[e]);
-                }
-                for (int64_t c = begin[k]; c < begin[k + 1]; ++c) {
-                    const bool comes = change[c] >= 0;
-                    const int64_t i = comes ? change[c] : ~change[c];
-                    const double weight = weights_ ? weights_[i] : 1.0;
-                    const int64_t sign = comes ? 1 : -1;
-                    cluster.weight += sign * to_fixed(weight * weight_step_);
-                    const auto row = view.row(i);
-                    for (int64_t e = 0; e < row.size; ++e) {
-                        const auto f = row.features[e];
-                        scratch.sums[f] += sign * to_fixed(weight * double(row.values[e]) * step_[f]);
-                        scratch.touched.insert(f);
-                    }
-                }
-                cluster.features.clear();
-                cluster.sums.clear();
-                scratch.touched.drain([&](int32_t feature) {
-                    if (scratch.sums[feature] == 0) return;
-                    cluster.features.push_back(feature);
-                    cluster.sums.push_back(scratch.sums[feature]);
-                    scratch.sums[feature] = 0;
-                });
-                if (cluster.weight <= 0) return;
-                Center mean;
-                mean.features = cluster.features;
-                mean.values.resize(cluster.sums.size());
-                const double total = weight(k);
-                for (size_t e = 0; e < cluster.sums.size(); ++e)
-                    mean.values[e] = double(cluster.sums[e]) / step_[cluster.features[e]] / total;
+                if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
+                Center mean = fixed_point_ ? add_changes(view, changes, k, scratch)
+                                           : sum_anew(view, changes, k, scratch);
+                if (!(clusters_[k].weight > 0)) return;
                 mean.compute_norm();
-                cluster.spread2 = squared_spread(mean);
-                stats.shift[k] = std::sqrt(squared_shift(centers.items[k], mean));
+                clusters_[k].spread2 = squared_spread(mean);
+                stats.shift[k] = std::sqrt(direct_distance2(as_row(centers.items[k]), as_row(mean)));
                 centers.items[k] = std::move(mean);
             });
         },
         rows_.matrix);
     // Total scatter less the scatter between the clusters; taken about the mean, little cancels.
     double between = 0;
-    for (int64_t k = 0; k < n_clusters; ++k) between += weight(k) * clusters_[k].spread2;
+    for (const Cluster& cluster : clusters_) between += cluster.weight * cluster.spread2;
     stats.cost = std::max(0.0, columns_.scatter - between);
     return stats;
 }

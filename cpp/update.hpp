@@ -1,6 +1,8 @@
-// New centers from labels. Sums are kept in 64-bit fixed point, with a power-of-two step per feature that
-// makes overflow impossible: integer addition is exact in any order, so rows can be added and taken away,
-// by any thread and in any block, and the sums stay a function of the labels alone.
+// New centers from labels. Sums are kept in fixed point, 64 bits and 64 finer ones, with a power-of-two step
+// per feature that makes overflow impossible: integer addition is exact in any order, so rows can be added
+// and taken away, by any thread and in any block, and the sums stay a function of the labels alone.
+// Where a column or the weights span more than fixed point can hold, the clusters that changed are summed
+// anew in float64, in row order: slower, and a function of the labels as well.
 #pragma once
 
 #include <bit>
@@ -11,6 +13,28 @@
 #include "csr.hpp"
 
 namespace sparsecluster {
+
+// A sum of many terms in fixed point: coarse + fine.
+struct FixedSum {
+    int64_t coarse = 0, fine = 0;
+
+    bool zero() const { return coarse == 0 && fine == 0; }
+};
+
+// How terms of one kind become fixed point. The steps are powers of two, so multiplying by them is exact.
+struct FixedScale {
+    double coarse_step = 1, fine_step = 1;
+
+    FixedScale() = default;
+    // For `count` terms of magnitude up to `largest`.
+    FixedScale(double largest, double count);
+    // Whether terms as small as `smallest` keep all digits of a double.
+    bool holds(double smallest) const;
+    void add(FixedSum& sum, double term, int64_t sign) const;
+    double value(const FixedSum& sum) const {
+        return (double(sum.coarse) + double(sum.fine) / fine_step) / coarse_step;
+    }
+};
 
 // A set of features that is read back in ascending order: bits, and a bit per word of bits.
 class FeatureSet {
@@ -62,26 +86,37 @@ public:
 private:
     struct Cluster {
         std::vector<int32_t> features;
-        std::vector<int64_t> sums;
-        int64_t weight = 0;
+        std::vector<FixedSum> sums;  // empty where clusters are summed anew
+        FixedSum fixed_weight;
+        double weight = 0;
         double spread2 = 0;  // squared distance of the center to the mean of all rows
     };
-
     struct Scratch {
-        std::vector<int64_t> sums;  // per feature, zero between clusters
+        std::vector<FixedSum> fixed;  // per feature, zero between clusters
+        std::vector<double> sums;     // the same where clusters are summed anew
         FeatureSet touched;
     };
+    struct Changes {
+        std::vector<int64_t> begin;  // per cluster, into rows
+        std::vector<int64_t> rows;   // i: row i comes; ~i: row i goes
+    };
 
-    double weight(int64_t cluster) const;
+    double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
+    Changes take_changes(const int32_t* labels, UpdateStats& stats);
+    template <class View>
+    Center add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch);
+    template <class View>
+    Center sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch);
     double squared_spread(const Center& center) const;
 
     const Rows& rows_;
     const ColumnStats& columns_;
     const double* weights_;
+    bool fixed_point_ = true;
     double mean_norm2_ = 0;
-    std::vector<double> step_;  // per feature: sums are multiples of 1 / step
-    double weight_step_ = 1;
-    std::vector<int32_t> labels_;  // those that the sums stand for
+    FixedScale weight_scale_;
+    std::vector<FixedScale> scales_;  // per feature
+    std::vector<int32_t> labels_;     // those that the sums stand for
     std::vector<Cluster> clusters_;
     std::vector<Scratch> scratches_;  // per thread
 };

@@ -58,7 +58,7 @@ def megabytes_of(setup, call):
 
 def test_elkan_that_does_not_fit_gives_a_warning_with_both_sizes():
     X = csr(problem("text")[0])
-    with pytest.warns(UserWarning, match=r"elkan.*GB.*memory limit.*'hamerly' is used instead"):
+    with pytest.warns(UserWarning, match=r"elkan.*GB.*memory limit.*'auto' is used instead"):
         KMeans(5, algorithm="elkan", memory_limit=1000, random_state=0).fit(X)
 
 

@@ -18,7 +18,6 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from sparsecluster import _core
@@ -401,8 +400,8 @@ def kmeans_plusplus(
     return rows.matrix[indices], indices
 
 
-def _check_number(name: str, value: Any, kind: type, least: float) -> None:
-    if isinstance(value, bool) or value not in Interval(kind, least, None, closed="left"):
+def _check_number(name: str, value: Any, kind: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:
         noun = "an integer" if kind is Integral else "a number"
         raise ValueError(f"{name} must be {noun} of at least {least}, got {value!r}.")
 
@@ -416,6 +415,8 @@ def _check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
     )
     if not weights.any():
         raise ValueError("sample_weight is zero for every row.")
+    if not np.isfinite(weights.sum()):
+        raise ValueError("The sum of sample_weight is not finite; scale the weights first.")
     return np.ascontiguousarray(weights)
 
 

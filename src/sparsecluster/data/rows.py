@@ -38,10 +38,15 @@ class Rows:
 
 
 def check_structure(matrix: Any, name: str = "X") -> None:
-    """Refuse a sparse matrix whose arrays contradict each other, before C code reads them."""
+    """Refuse a sparse matrix whose arrays contradict each other, before C code reads them.
+
+    The rows of X in CSR are left to the core, which names the row.
+    """
+    if matrix.ndim != 2:
+        raise ValueError(f"Expected 2D array, got a sparse array of dim {matrix.ndim} as {name}.")
     try:
         if matrix.format in ("csr", "csc", "bsr"):
-            matrix.check_format(full_check=matrix.format != "csr")
+            matrix.check_format(full_check=not (matrix.format == "csr" and name == "X"))
         elif matrix.format == "coo" and matrix.nnz:
             for axis, index in enumerate((matrix.row, matrix.col)):
                 if index.min() < 0 or index.max() >= matrix.shape[axis]:
@@ -76,7 +81,10 @@ def _core_rows(matrix: Any) -> _core.Rows:
     if not sp.issparse(matrix):
         return _core.Rows.dense(matrix)
     return _core.Rows.sparse(
-        matrix.indptr.astype(np.int64, copy=False), matrix.indices, matrix.data, matrix.shape[1]
+        np.ascontiguousarray(matrix.indptr, dtype=np.int64),
+        np.ascontiguousarray(matrix.indices),
+        np.ascontiguousarray(matrix.data),
+        matrix.shape[1],
     )
 
 

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+MAX_THREADS = 4096
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
-def effective_n_threads(n_threads: int | None) -> int:
+def effective_n_threads(n_threads: Any) -> int:
     """Threads to use: as asked for, else the process's CPUs, within threadpoolctl's limits."""
     if n_threads is not None:
-        if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
-            raise ValueError(f"n_threads must be a positive integer or None, got {n_threads!r}.")
-        return n_threads
+        if (
+            isinstance(n_threads, bool)
+            or not isinstance(n_threads, Integral)
+            or not 1 <= n_threads <= MAX_THREADS
+        ):
+            raise ValueError(
+                f"n_threads must be an integer from 1 to {MAX_THREADS} or None, got {n_threads!r}."
+            )
+        return int(n_threads)
     available = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -28,18 +37,23 @@ def effective_n_threads(n_threads: int | None) -> int:
     return min([available, *(pool["num_threads"] for pool in pools)])
 
 
-def effective_memory_limit(memory_limit: int | str | None) -> int:
+def effective_memory_limit(memory_limit: Any) -> int:
     """Bytes that a fit may take beyond its data: as asked for, else half of what is free now."""
     if memory_limit is None:
         return available_memory() // 2
+    limit: float = 0
     if isinstance(memory_limit, str):
-        match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", memory_limit.lower())
-        if not match or match[2] not in _UNITS:
-            raise ValueError(f"memory_limit must be like '2GB' or '500 MiB', got {memory_limit!r}.")
-        return int(float(match[1]) * _UNITS[match[2]])
-    if memory_limit <= 0:
-        raise ValueError(f"memory_limit must be positive, got {memory_limit!r}.")
-    return int(memory_limit)
+        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kmgt]?i?)b?\s*", memory_limit.lower())
+        if match and match[2] in _UNITS:
+            limit = float(match[1]) * _UNITS[match[2]]
+    elif isinstance(memory_limit, Real):
+        limit = float(memory_limit)
+    if not 1 <= limit < 2**62:
+        raise ValueError(
+            f"memory_limit must be a positive number of bytes, or like '2GB' or '500 MiB'; got "
+            f"{memory_limit!r}."
+        )
+    return int(limit)
 
 
 def available_memory() -> int:

@@ -15,6 +15,7 @@ from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.names import check_name
 
 METHODS = ("k-means++", "random")
+LARGEST_NORM2 = 1e300
 
 
 def seed(
@@ -33,8 +34,13 @@ def seed(
         return centers_.to_core(check_centers(init, n_clusters, rows.n_features))
     check_name("init", init, METHODS)
     if init == "random":
-        chance = None if weights is None else weights / weights.sum()
-        indices = random_state.choice(rows.n_rows, n_clusters, replace=False, p=chance)
+        chance, possible = None, rows.n_rows
+        if weights is not None:
+            chance, possible = weights / weights.sum(), int(np.count_nonzero(weights))
+        if possible < n_clusters:
+            warn_fewer_distinct(possible, n_clusters)
+        found = min(possible, n_clusters)
+        indices = random_state.choice(rows.n_rows, found, replace=False, p=chance)
     else:
         indices, _ = greedy_kmeans_plusplus(
             rows,
@@ -52,15 +58,20 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
         check_structure(given, "init")
         given = sp.csr_array(given)
     else:
-        given = np.asarray(given, dtype=np.float64)
+        given = np.asarray(given)
     if given.ndim != 2 or given.shape != (n_clusters, n_features):
         raise ValueError(
             f"init has the shape {given.shape}; n_clusters={n_clusters} centers of {n_features} "
             f"features are needed."
         )
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"init must hold real numbers, got {given.dtype}.")
     values = given.data if sp.issparse(given) else given
     if not np.isfinite(values).all():
         raise ValueError("init contains NaN or infinity.")
+    squares = sp.csr_array(given, dtype=np.float64).power(2).sum(axis=1)
+    if not np.all(squares <= LARGEST_NORM2):
+        raise ValueError("init contains values too large to square; scale them and X first.")
     return given
 
 

@@ -1,0 +1,489 @@
+// Drives the kernels without Python, for the sanitizers (make sanitize): rows of all kinds through
+// inspection, seeding, every assigner and the update, each step against a naive float64 version. Prints one
+// line, and exits with 1 where anything differs.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "assign.hpp"
+#include "centers.hpp"
+#include "csr.hpp"
+#include "exact.hpp"
+#include "kernels.hpp"
+#include "parallel.hpp"
+#include "seed.hpp"
+#include "update.hpp"
+
+using namespace sparsecluster;
+
+namespace {
+
+int n_checks = 0, n_failures = 0;
+std::string context;
+
+void check(bool holds, const char* what) {
+    ++n_checks;
+    if (holds) return;
+    ++n_failures;
+    std::fprintf(stderr, "%s: %s\n", context.c_str(), what);
+}
+
+bool close(double a, double b, double scale) { return std::abs(a - b) <= 1e-9 * scale + 1e-300; }
+
+// --- data ---------------------------------------------------------------------------------------
+
+// Rows as a plain array, the naive versions' view of the data.
+struct Table {
+    int64_t n_rows, n_features;
+    std::vector<double> values;
+
+    const double* row(int64_t i) const { return values.data() + i * n_features; }
+    double& at(int64_t i, int64_t f) { return values[i * n_features + f]; }
+    double largest() const {
+        double result = 0;
+        for (double value : values) result = std::max(result, std::abs(value));
+        return result;
+    }
+};
+
+struct Recipe {
+    const char* name;
+    int64_t n_rows, n_features, n_clusters;
+    double density;
+    double offset = 0;       // added to every stored value
+    bool integers = false;   // few different values: many ties
+    bool sparse = true;
+    bool weighted = false;
+};
+
+// Values are rounded to float32, so that every value type holds the same ones.
+Table make_table(const Recipe& recipe) {
+    std::mt19937 random(unsigned(recipe.n_rows * 31 + recipe.n_features));
+    std::uniform_real_distribution<double> uniform(0, 1);
+    std::normal_distribution<double> normal;
+    Table table{recipe.n_rows, recipe.n_features, {}};
+    table.values.assign(recipe.n_rows * recipe.n_features, 0.0);
+    for (int64_t i = 0; i < recipe.n_rows; ++i) {
+        if (recipe.density < 1 && recipe.n_rows > 3 && i % 11 == 0) continue;  // an empty row
+        for (int64_t f = 0; f < recipe.n_features; ++f) {
+            if (recipe.density < 1 && recipe.n_features > 3 && f % 7 == 3) continue;  // an empty column
+            if (uniform(random) >= recipe.density) continue;
+            const double value = recipe.integers ? double(random() % 3) - 1 : normal(random);
+            table.at(i, f) = double(float(value + recipe.offset));
+        }
+    }
+    return table;
+}
+
+// The same rows in the types of a kernel, and the arrays behind the view.
+template <class V, class I>
+class Sample {
+public:
+    Sample(const Table& table, bool sparse) {
+        indptr_.push_back(0);
+        for (int64_t i = 0; i < table.n_rows; ++i) {
+            for (int64_t f = 0; f < table.n_features; ++f) {
+                if (sparse && table.row(i)[f] == 0) continue;
+                if (sparse || i == 0) features_.push_back(I(f));
+                values_.push_back(V(table.row(i)[f]));
+            }
+            indptr_.push_back(int64_t(values_.size()));
+        }
+        view_ = {table.n_rows, table.n_features, sparse ? indptr_.data() : nullptr, features_.data(),
+                 values_.data()};
+    }
+    Rows rows() const { return Rows(view_); }
+
+private:
+    std::vector<int64_t> indptr_;
+    std::vector<I> features_;
+    std::vector<V> values_;
+    Matrix<V, I> view_;
+};
+
+Center center_at(const double* point, int64_t n_features) {
+    Center center;
+    for (int64_t f = 0; f < n_features; ++f) {
+        if (point[f] == 0) continue;
+        center.features.push_back(int32_t(f));
+        center.values.push_back(point[f]);
+    }
+    center.compute_norm();
+    return center;
+}
+
+// --- naive versions -----------------------------------------------------------------------------
+
+std::vector<double> spread(const Center& center, int64_t n_features) {
+    std::vector<double> point(n_features, 0.0);
+    for (int64_t e = 0; e < center.size(); ++e) point[center.features[e]] = center.values[e];
+    return point;
+}
+
+double squared_distance(const double* a, const double* b, int64_t n) {
+    double sum = 0;
+    for (int64_t f = 0; f < n; ++f) sum += (a[f] - b[f]) * (a[f] - b[f]);
+    return sum;
+}
+
+// Squared distances of all rows to all centers.
+std::vector<double> naive_distances(const Table& table, const Centers& centers) {
+    std::vector<double> out(table.n_rows * centers.size());
+    for (int64_t k = 0; k < centers.size(); ++k) {
+        const std::vector<double> point = spread(centers.items[k], table.n_features);
+        for (int64_t i = 0; i < table.n_rows; ++i)
+            out[i * centers.size() + k] = squared_distance(table.row(i), point.data(), table.n_features);
+    }
+    return out;
+}
+
+// The lowest index among distances that are equal up to a relative 1e-12.
+std::vector<int32_t> naive_labels(const std::vector<double>& distance2, int64_t n_centers) {
+    std::vector<int32_t> labels;
+    for (size_t begin = 0; begin < distance2.size(); begin += n_centers) {
+        const auto first = distance2.begin() + begin;
+        const double least = *std::min_element(first, first + n_centers);
+        labels.push_back(int32_t(
+            std::find_if(first, first + n_centers, [&](double d) { return d <= least * (1 + 1e-12); }) - first));
+    }
+    return labels;
+}
+
+// The weighted means of the labelled rows; a cluster without weight keeps its center.
+Centers naive_means(const Table& table, const std::vector<int32_t>& labels, const double* weights,
+                    const Centers& before) {
+    Centers means = before;
+    for (int64_t k = 0; k < before.size(); ++k) {
+        std::vector<double> sum(table.n_features, 0.0);
+        double total = 0;
+        for (int64_t i = 0; i < table.n_rows; ++i) {
+            if (labels[i] != k) continue;
+            const double weight = weights ? weights[i] : 1.0;
+            total += weight;
+            for (int64_t f = 0; f < table.n_features; ++f) sum[f] += weight * table.row(i)[f];
+        }
+        if (total == 0) continue;
+        for (double& value : sum) value /= total;
+        means.items[k] = center_at(sum.data(), table.n_features);
+    }
+    return means;
+}
+
+// --- checks -------------------------------------------------------------------------------------
+
+void check_inspection(const Table& table, const Rows& rows, const Finding& finding) {
+    check(finding.fault == Fault::none, "inspection finds a fault in good rows");
+    check(rows.n_rows() == table.n_rows && rows.n_features() == table.n_features, "the shape differs");
+    const std::vector<double> origin(table.n_features, 0.0);
+    bool same = true;
+    for (int64_t i = 0; i < table.n_rows; ++i) {
+        const double norm2 = squared_distance(table.row(i), origin.data(), table.n_features);
+        same &= close(rows.norm2[i], norm2, norm2);
+    }
+    check(same, "norms differ");
+}
+
+void check_columns(const Table& table, const ColumnStats& columns, const double* weights, bool sparse) {
+    double total = 0;
+    bool counts = true, largest = true;
+    for (int64_t f = 0; f < table.n_features; ++f) {
+        double mean = 0, max_abs = 0;
+        int64_t count = 0;
+        for (int64_t i = 0; i < table.n_rows; ++i) {
+            const double value = table.row(i)[f];
+            mean += value / double(table.n_rows);
+            count += !sparse || value != 0;
+            max_abs = std::max(max_abs, std::abs((weights ? weights[i] : 1.0) * value));
+        }
+        for (int64_t i = 0; i < table.n_rows; ++i)
+            total += (table.row(i)[f] - mean) * (table.row(i)[f] - mean);
+        counts &= columns.count[f] == count;
+        largest &= columns.max_abs[f] == max_abs;
+    }
+    check(counts, "entries of columns are miscounted");
+    check(largest, "largest magnitudes of columns differ");
+    if (!weights) {
+        const double variance = total / double(table.n_rows) / double(table.n_features);
+        check(close(columns.mean_variance, variance, variance), "the mean variance differs");
+    }
+}
+
+Seeds check_seeding(const Table& table, const Rows& rows, const Recipe& recipe, const double* weights,
+                    int n_threads) {
+    SeedOptions options;
+    options.n_clusters = recipe.n_clusters;
+    options.n_candidates = 5;
+    options.weights = weights;
+    options.n_threads = n_threads;
+    std::mt19937 random(7);
+    std::vector<double> draws(std::max<int64_t>(1, (recipe.n_clusters - 1) * options.n_candidates));
+    for (double& draw : draws) draw = std::uniform_real_distribution<double>(0, 1)(random);
+    options.draws = draws.data();
+    while (weights && weights[options.first] == 0) ++options.first;
+    const Seeds seeds = greedy_kmeans_plusplus(rows, options);
+
+    check(!seeds.rows.empty() && int64_t(seeds.rows.size()) <= recipe.n_clusters, "a wrong number of seeds");
+    bool distinct = true, weighty = true;
+    double potential = 0, scale = 0;
+    const double largest = table.largest();
+    for (int64_t i = 0; i < table.n_rows; ++i) {
+        double least = INFINITY;
+        for (int64_t seed : seeds.rows)
+            least = std::min(least, squared_distance(table.row(i), table.row(seed), table.n_features));
+        potential += (weights ? weights[i] : 1.0) * least;
+        scale += (weights ? weights[i] : 1.0) * largest * largest * double(table.n_features);
+    }
+    for (size_t a = 0; a < seeds.rows.size(); ++a) {
+        weighty &= !weights || weights[seeds.rows[a]] > 0;
+        for (size_t b = 0; b < a; ++b)
+            distinct &= squared_distance(table.row(seeds.rows[a]), table.row(seeds.rows[b]),
+                                         table.n_features) > 0;
+    }
+    check(distinct, "two seeds are equal");
+    check(weighty, "a seed has no weight");
+    check(close(seeds.potential, potential, scale), "the potential of the seeds differs");
+    return seeds;
+}
+
+// A row of the largest cluster goes into each empty one, as a refill would have it.
+void fill_empty(std::vector<int32_t>& labels, int64_t n_clusters, Assigner& assigner) {
+    std::vector<int64_t> sizes(n_clusters, 0);
+    for (int32_t label : labels) ++sizes[label];
+    for (int64_t k = 0; k < n_clusters; ++k) {
+        if (sizes[k] > 0) continue;
+        const int32_t from = int32_t(std::max_element(sizes.begin(), sizes.end()) - sizes.begin());
+        if (sizes[from] < 2) return;
+        const int64_t row = std::find(labels.begin(), labels.end(), from) - labels.begin();
+        labels[row] = int32_t(k);
+        --sizes[from];
+        ++sizes[k];
+        assigner.forget(row);
+    }
+}
+
+bool same_centers(const Table& table, const Centers& a, const Centers& b, double scale) {
+    for (int64_t k = 0; k < a.size(); ++k) {
+        const std::vector<double> pa = spread(a.items[k], table.n_features);
+        const std::vector<double> pb = spread(b.items[k], table.n_features);
+        for (int64_t f = 0; f < table.n_features; ++f)
+            if (!close(pa[f], pb[f], scale)) return false;
+    }
+    return true;
+}
+
+// Runs one algorithm to its end, every step against the naive ones; answers the last labels.
+std::vector<int32_t> check_iterations(const Table& table, const Rows& rows, const ColumnStats& columns,
+                                      const double* weights, Centers centers, Assigner& assigner,
+                                      int n_threads) {
+    const int64_t n = table.n_rows, n_clusters = centers.size();
+    const double largest = table.largest();
+    Sums sums(rows, columns, weights, n_clusters);
+    std::vector<int32_t> labels(n, -1);
+    std::vector<double> shift;
+    for (int iteration = 0; iteration < 12; ++iteration) {
+        assigner.assign(centers, shift, labels.data());
+        check(labels == naive_labels(naive_distances(table, centers), n_clusters), "labels differ");
+        fill_empty(labels, n_clusters, assigner);
+
+        const Centers means = naive_means(table, labels, weights, centers);
+        const Centers before = centers;
+        const UpdateStats stats = sums.update(labels.data(), centers, n_threads);
+        check(same_centers(table, centers, means, largest), "centers are not the means");
+        for (int64_t k = 0; k < n_clusters; ++k) {
+            const double moved = squared_distance(spread(before.items[k], table.n_features).data(),
+                                                  spread(centers.items[k], table.n_features).data(),
+                                                  table.n_features);
+            check(close(stats.shift[k], std::sqrt(moved), largest), "a shift differs");
+        }
+        shift = stats.shift;
+        if (stats.moved == 0) break;
+    }
+
+    std::vector<double> own(n), all(n * n_clusters);
+    std::vector<float> all_float(n * n_clusters);
+    assigner.assign(centers, shift, labels.data());
+    own_distances(rows, centers, labels.data(), nullptr, n, own.data(), n_threads);
+    all_distances(rows, centers, all.data(), n_threads);
+    all_distances(rows, centers, all_float.data(), n_threads);
+    const std::vector<double> distance2 = naive_distances(table, centers);
+    const double reach = largest * largest * double(table.n_features);
+    bool same_own = true, same_all = true, same_float = true;
+    for (int64_t i = 0; i < n; ++i) {
+        same_own &= close(own[i], distance2[i * n_clusters + labels[i]], reach);
+        for (int64_t k = 0; k < n_clusters; ++k) {
+            const int64_t p = i * n_clusters + k;
+            same_all &= close(all[p] * all[p], distance2[p], reach);
+            same_float &= std::abs(all_float[p] - all[p]) <= 1e-6 * all[p];
+        }
+    }
+    check(same_own, "distances to the own centers differ");
+    check(same_all, "distances to all centers differ");
+    check(same_float, "distances in float32 differ");
+    return labels;
+}
+
+using Maker = std::unique_ptr<Assigner> (*)(const Rows&, AssignOptions);
+const std::pair<const char*, Maker> kMakers[] = {
+    {"lloyd", make_lloyd}, {"adaptive", make_adaptive}, {"hamerly", make_hamerly}, {"elkan", make_elkan}};
+
+template <class V, class I>
+void check_sample(const Recipe& recipe, const char* types, const char* level, int n_threads) {
+    const Table table = make_table(recipe);
+    const Sample<V, I> sample(table, recipe.sparse);
+    std::vector<double> some_weights(table.n_rows);
+    for (int64_t i = 0; i < table.n_rows; ++i) some_weights[i] = double(i % 4) * 0.5;
+    const double* weights = recipe.weighted ? some_weights.data() : nullptr;
+    const std::string place = std::string(recipe.name) + ", " + types + ", " + level + ", " +
+                              std::to_string(n_threads) + " threads";
+    context = place;
+
+    Rows rows = sample.rows();
+    check_inspection(table, rows, rows.inspect(n_threads));
+    const ColumnStats columns = column_stats(rows, weights);
+    check_columns(table, columns, weights, recipe.sparse);
+    const Seeds seeds = check_seeding(table, rows, recipe, weights, n_threads);
+    check(seeds.rows == check_seeding(table, rows, recipe, weights, 1).rows, "seeds depend on the threads");
+
+    Centers centers;
+    centers.n_features = table.n_features;
+    for (int64_t seed : seeds.rows) centers.items.push_back(center_at(table.row(seed), table.n_features));
+    if (recipe.n_clusters > 4) {
+        // One center where no row is: its cluster starts empty.
+        std::vector<double> far(table.n_features, 3 * table.largest());
+        centers.items.back() = center_at(far.data(), table.n_features);
+    }
+    double longest = 0;
+    for (const Center& center : centers.items) longest = std::max(longest, std::sqrt(center.norm2));
+    rows.cover(longest);
+
+    std::vector<int32_t> reference;
+    for (const auto& [name, make] : kMakers) {
+        // With no room for SIMD rows every feature of the centers becomes a list.
+        for (int64_t head_limit : {int64_t(1) << 32, int64_t(0)}) {
+            context = place + ", " + name + (head_limit ? "" : ", lists only");
+            const std::unique_ptr<Assigner> assigner = make(rows, {n_threads, head_limit});
+            const std::vector<int32_t> labels =
+                check_iterations(table, rows, columns, weights, centers, *assigner, n_threads);
+            if (reference.empty()) reference = labels;
+            check(labels == reference, "algorithms end with different labels");
+        }
+    }
+}
+
+void check_recipe(const Recipe& recipe, const char* level) {
+    check_sample<float, int32_t>(recipe, "float32 int32", level, 3);
+    check_sample<double, int64_t>(recipe, "float64 int64", level, 1);
+    if (!recipe.sparse) return;
+    check_sample<float, int64_t>(recipe, "float32 int64", level, 1);
+    check_sample<double, int32_t>(recipe, "float64 int32", level, 2);
+}
+
+// Broken rows are found before anything reads past an array.
+void check_faults() {
+    const double nan = std::nan("");
+    struct Case {
+        const char* name;
+        Fault fault;
+        int64_t row;
+        std::vector<int64_t> indptr;
+        std::vector<int32_t> features;
+        std::vector<double> values;
+    };
+    const Case cases[] = {
+        {"good", Fault::none, -1, {0, 2, 2, 3}, {0, 2, 1}, {1, 2, 3}},
+        {"indptr starts late", Fault::indptr, 0, {1, 2, 2, 3}, {0, 2, 1}, {1, 2, 3}},
+        {"indptr decreases", Fault::indptr, 1, {0, 2, 1, 3}, {0, 2, 1}, {1, 2, 3}},
+        {"indptr leaps out", Fault::indptr, 1, {0, 1 << 30, 2, 3}, {0, 2, 1}, {1, 2, 3}},
+        {"feature too large", Fault::feature_range, 2, {0, 2, 2, 3}, {0, 2, 3}, {1, 2, 3}},
+        {"feature negative", Fault::feature_range, 0, {0, 2, 2, 3}, {-1, 2, 1}, {1, 2, 3}},
+        {"unsorted", Fault::unsorted, 0, {0, 2, 2, 3}, {2, 0, 1}, {1, 2, 3}},
+        {"duplicate", Fault::unsorted, 0, {0, 2, 2, 3}, {2, 2, 1}, {1, 2, 3}},
+        {"unsorted and out of range", Fault::feature_range, 2, {0, 2, 2, 3}, {2, 0, 9}, {1, 2, 3}},
+        {"NaN", Fault::not_finite, 2, {0, 2, 2, 3}, {0, 2, 1}, {1, 2, nan}},
+        {"infinity", Fault::not_finite, 0, {0, 2, 2, 3}, {0, 2, 1}, {1, INFINITY, 3}},
+        {"too large", Fault::overflow, 0, {0, 2, 2, 3}, {0, 2, 1}, {1, 1e200, 3}},
+    };
+    for (const Case& c : cases) {
+        context = std::string("faults, ") + c.name;
+        Rows rows(Matrix<double, int32_t>{3, 3, c.indptr.data(), c.features.data(), c.values.data()});
+        const Finding finding = rows.inspect(2);
+        check(finding.fault == c.fault && finding.row == c.row, "the fault is not found, or elsewhere");
+    }
+}
+
+// A request to stop leaves a kernel as an exception, and the next call works.
+void check_interrupt() {
+    context = "interrupt";
+    const Recipe recipe{"interrupt", 900, 40, 8, 0.3};
+    const Table table = make_table(recipe);
+    const Sample<float, int32_t> sample(table, true);
+    Rows rows = sample.rows();
+    rows.inspect(3);
+    Centers centers;
+    centers.n_features = table.n_features;
+    for (int64_t k = 1; k <= 8; ++k) centers.items.push_back(center_at(table.row(k), table.n_features));
+    std::vector<int32_t> labels(table.n_rows, -1);
+    for (const auto& [name, make] : kMakers) {
+        interrupt_requested = [] { return true; };
+        std::this_thread::sleep_for(std::chrono::milliseconds(60));  // requests are looked for now and then
+        bool stopped = false;
+        try {
+            make(rows, {3})->assign(centers, {}, labels.data());
+        } catch (const Interrupted&) {
+            stopped = true;
+        }
+        interrupt_requested = nullptr;
+        check(stopped, "a request to stop was not heard");
+        make(rows, {3})->assign(centers, {}, labels.data());
+        check(labels == naive_labels(naive_distances(table, centers), 8), "labels differ after a stop");
+    }
+}
+
+}  // namespace
+
+int main() {
+    const Recipe recipes[] = {
+        {"sparse", 700, 60, 13, 0.1},
+        {"sparse weighted", 400, 50, 9, 0.15, 0, false, true, true},
+        {"ties", 500, 8, 10, 0.5, 0, true},
+        {"ties dense", 300, 4, 7, 1.0, 0, true, false},
+        {"several tiles", 300, 20, 150, 0.4},
+        {"dense", 600, 7, 9, 1.0, 0, false, false},
+        {"dense weighted", 300, 5, 4, 1.0, 0, false, false, true},
+        {"far from the origin", 300, 5, 6, 1.0, 1000, false, false},
+        {"wide", 60, 5000, 7, 0.01},
+        {"one cluster", 300, 20, 1, 0.3},
+        {"as many clusters as rows", 30, 40, 30, 0.5},
+        {"one row", 1, 6, 1, 0.5},
+        {"one column", 50, 1, 3, 0.8},
+        {"no entries", 20, 5, 3, 0.0},
+    };
+    int n_levels = 0;
+    std::string levels;
+    for (const char* level : {"base", "avx2", "avx512"}) {
+        setenv("SPARSECLUSTER_SIMD", level, 1);
+        try {
+            kernels();
+        } catch (const std::runtime_error&) {
+            continue;  // this CPU does not have it
+        }
+        ++n_levels;
+        levels += std::string(levels.empty() ? "" : ", ") + level;
+        for (const Recipe& recipe : recipes) check_recipe(recipe, level);
+        check_interrupt();
+    }
+    check_faults();
+    if (n_failures == 0)
+        std::printf("kernels at %s: %d checks, all as they should be\n", levels.c_str(), n_checks);
+    else
+        std::printf("kernels at %s: %d of %d checks failed\n", levels.c_str(), n_failures, n_checks);
+    return n_failures > 0 || n_levels == 0;
+}
