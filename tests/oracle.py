@@ -28,11 +28,12 @@ def nearest(X, centers):
 def refill(X, centers, labels, weights):
     """Algorithm E.1: the farthest rows fill the empty clusters. Answers which stay empty."""
     distance2 = np.square(X - centers[labels]).sum(axis=1)
+    apart = distance2 > 1e-24 * np.square(X).sum(axis=1)
     farthest = np.lexsort((np.arange(len(X)), -significant(distance2)))
     size = np.bincount(labels[weights > 0], minlength=len(centers))
     empty = list(np.flatnonzero(size == 0))
     for row in farthest:
-        if empty and weights[row] > 0 and distance2[row] > 0 and size[labels[row]] > 1:
+        if empty and weights[row] > 0 and apart[row] and size[labels[row]] > 1:
             size[labels[row]] -= 1
             labels[row] = empty.pop(0)
             size[labels[row]] = 1

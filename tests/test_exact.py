@@ -56,7 +56,7 @@ def test_every_iteration_equals_the_oracle(name, algorithm, dtype, layout):
     X, centers = problem(name, dtype)
     matrix = LAYOUTS[layout](X, dtype)
     for m, (labels, means, inertia) in enumerate(expected(name, dtype)[1], start=1):
-        km = fit(matrix, centers, max_iter=m, algorithm=algorithm, n_threads=2)
+        km = fit(matrix, centers, max_iter=m, algorithm=algorithm, n_threads=1)
         assert_equals_oracle(km, X, labels, means, inertia)
 
 
@@ -83,7 +83,7 @@ def test_every_weighted_iteration_equals_the_oracle(name, algorithm, dtype, layo
     weights = weights_for(len(X))
     matrix = LAYOUTS[layout](X, dtype)
     for m, (labels, means, inertia) in enumerate(expected(name, dtype, True)[1], start=1):
-        km = fit(matrix, centers, weights=weights, max_iter=m, algorithm=algorithm, n_threads=2)
+        km = fit(matrix, centers, weights=weights, max_iter=m, algorithm=algorithm, n_threads=1)
         assert_equals_oracle(km, X, labels, means, inertia)
 
 
@@ -118,11 +118,21 @@ def test_history_tells_the_cost_of_rows_very_far_from_the_origin():
     assert km.history_[-1].cost == pytest.approx(lloyd(X, X[:7])[-1].cost, rel=1e-6)
 
 
-def test_centers_keep_their_digits_beside_an_outlier():
-    # One value of 1e9 in a column whose other values are near 0 and near 5.
+def beside_an_outlier():
+    """One value of 1e9 in a column whose other values are near 0 and near 5."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(0, 0.1, 50), rng.normal(5, 0.1, 50), [1e9]]).reshape(-1, 1)
-    centers = np.array([[0.0], [5.0], [1e9]])
+    return X, np.array([[0.0], [5.0], [1e9]])
+
+
+def test_history_tells_the_cost_beside_an_outlier():
+    X, centers = beside_an_outlier()
+    km = fit(X, centers)
+    assert km.history_[-1].cost == pytest.approx(lloyd(X, centers)[-1].cost, rel=1e-6)
+
+
+def test_centers_keep_their_digits_beside_an_outlier():
+    X, centers = beside_an_outlier()
     km = fit(X, centers)
     np.testing.assert_allclose(km.cluster_centers_, lloyd(X, centers)[-1].centers, rtol=1e-9)
 
@@ -139,6 +149,12 @@ def test_a_row_of_tiny_weight_moves_its_center():
     np.testing.assert_allclose(km.cluster_centers_.ravel(), [0.5, 10.5, 50], rtol=1e-9)
 
 
+def test_labels_fit_the_centers_where_a_refilled_cluster_has_a_tiny_weight():
+    X = np.array([[0.0], [1.0], [50.0]])
+    km = fit(X, np.array([[0.0], [1000.0]]), weights=[1, 1, 1e-25])
+    np.testing.assert_array_equal(km.labels_, km.predict(X))
+
+
 def test_inertia_keeps_its_digits_where_sparse_rows_share_a_large_value():
     X, centers = problem("landmark")
     X = X.copy()
@@ -146,6 +162,12 @@ def test_inertia_keeps_its_digits_where_sparse_rows_share_a_large_value():
     centers = centers * np.where(np.arange(X.shape[1]) == 3, 1000, 1)
     km = fit(csr(X), centers)
     assert km.inertia_ == pytest.approx(cost(X, dense(km.cluster_centers_), km.labels_), rel=1e-9)
+
+
+def test_inertia_counts_small_values_that_a_sparse_row_lacks():
+    # The center is (1, 1e-9), and each row is 1e-9 away from it; 1 + 1e-18 rounds to 1.
+    km = fit(csr([[1.0, 0.0], [1.0, 2e-9]]), np.array([[1.0, 0.0]]))
+    assert km.inertia_ == pytest.approx(2e-18, rel=1e-9)
 
 
 def test_blobs_very_far_from_the_origin_equal_the_oracle():

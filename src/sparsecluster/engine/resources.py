@@ -21,7 +21,7 @@ def effective_n_threads(n_threads: Any) -> int:
         if (
             isinstance(n_threads, bool)
             or not isinstance(n_threads, Integral)
-            or not 1 <= n_threads <= MAX_THREADS
+            or not 1 <= int(n_threads) <= MAX_THREADS
         ):
             raise ValueError(
                 f"n_threads must be an integer from 1 to {MAX_THREADS} or None, got {n_threads!r}."

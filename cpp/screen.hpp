@@ -1,0 +1,163 @@
+// The screen of greedy k-means++: finds, in float32, the few rows that a candidate could be nearest to.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "bounds.hpp"
+#include "csr.hpp"
+#include "kernels.hpp"
+#include "parallel.hpp"
+
+namespace sparsecluster {
+
+struct ColumnEntry {
+    int32_t row;
+    float value;
+};
+
+// The rest of a column, and the candidate's value there.
+struct ColumnRest {
+    const ColumnEntry *begin, *end;
+    float value;
+};
+
+struct ScreenScratch {
+    std::vector<float> reach;  // per row of a chunk: at least its product with the candidate
+    std::vector<ColumnRest> columns;
+    std::vector<int32_t> survivors;
+    int64_t visited = 0;  // entries of columns
+};
+
+// The rows by feature, scaled, and for groups of frequent features each row's norm within the group. The product
+// of two rows is at most the sum of the products of their group norms (Cauchy-Schwarz), so frequent features
+// need not be visited entry by entry.
+class Screen {
+public:
+    template <class V, class I>
+    void build(const Matrix<V, I>& view, const Rows& rows);
+
+    // Leaves in scratch.survivors the rows i whose product with the candidate may exceed
+    // |candidate|^2 / 2 + offset[i]. The first n_bounded groups are bounded, the other features visited.
+    template <class V, class I>
+    void find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
+              int n_bounded, ScreenScratch& scratch) const;
+
+    int n_groups() const { return n_groups_; }
+
+private:
+    static constexpr int32_t kNone = INT32_MAX;
+    // Frequent features by descending count: single ones first, then ever larger groups.
+    static constexpr int kMaxGroups = 16;
+    static constexpr double kGroupGrowth = 1.3;
+    static constexpr int64_t kRarest = 512;  // in fewer than one of so many rows: not frequent
+    // Rows that are screened together, so that their sums stay in the first-level cache.
+    static constexpr int64_t kChunkRows = 4096;
+
+    int64_t n_ = 0;
+    int n_groups_ = 0;
+    std::vector<int32_t> group_;       // per feature, kNone for the rare ones
+    std::vector<float> group_norms_;   // [group][row], rounded up
+    std::vector<int64_t> begin_;       // per feature, into entries_
+    std::vector<ColumnEntry> entries_;
+    std::vector<float> norms_;         // |x|, rounded up
+};
+
+template <class V, class I>
+void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
+    const int64_t d = view.n_features, nnz = view.nnz();
+    n_ = view.n_rows;
+    begin_.assign(d + 1, 0);
+    for (int64_t e = 0; e < nnz; ++e) ++begin_[view.features[e] + 1];
+    std::vector<std::pair<int64_t, int32_t>> frequent;  // (-count, feature)
+    for (int64_t f = 0; f < d; ++f)
+        if (begin_[f + 1] * kRarest > n_) frequent.push_back({-begin_[f + 1], int32_t(f)});
+    std::sort(frequent.begin(), frequent.end());
+    group_.assign(d, kNone);
+    double size = 1;
+    for (size_t at = 0; at < frequent.size() && n_groups_ < kMaxGroups; size *= kGroupGrowth) {
+        for (int64_t left = int64_t(size); left > 0 && at < frequent.size(); --left)
+            group_[frequent[at++].second] = n_groups_;
+        ++n_groups_;
+    }
+    for (int64_t f = 0; f < d; ++f) begin_[f + 1] += begin_[f];
+
+    entries_.resize(nnz);
+    norms_.resize(n_);
+    group_norms_.resize(n_groups_ * n_);
+    std::vector<int64_t> at(begin_.begin(), begin_.end() - 1);
+    double group_norm2[kMaxGroups];
+    for (int64_t i = 0; i < n_; ++i) {
+        std::fill_n(group_norm2, kMaxGroups, 0.0);
+        const auto row = view.row(i);
+        for (int64_t e = 0; e < row.size; ++e) {
+            const auto feature = row.features[e];
+            const double value = double(row.values[e]) * rows.scale;
+            entries_[at[feature]++] = {int32_t(i), float(value)};
+            if (group_[feature] != kNone) group_norm2[group_[feature]] += value * value;
+        }
+        for (int g = 0; g < n_groups_; ++g)
+            group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
+        norms_[i] = round_up(std::sqrt(rows.norm2[i]) * rows.scale);
+        if (i % 4096 == 0) poll_interrupt();
+    }
+}
+
+template <class V, class I>
+void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
+                  int n_bounded, ScreenScratch& scratch) const {
+    const Kernels& simd = kernels();
+    double group_norm2[kMaxGroups] = {};
+    scratch.columns.clear();
+    for (int64_t e = 0; e < candidate.size; ++e) {
+        const auto feature = candidate.features[e];
+        const double value = double(candidate.values[e]) * scale;
+        if (group_[feature] < n_bounded) {
+            group_norm2[group_[feature]] += value * value;
+        } else {
+            scratch.columns.push_back({entries_.data() + begin_[feature],
+                                       entries_.data() + begin_[feature + 1], float(value)});
+            scratch.visited += begin_[feature + 1] - begin_[feature];
+        }
+    }
+    const float* group_norms[kMaxGroups];
+    float factors[kMaxGroups];
+    int n_factors = 0;
+    for (int g = 0; g < n_bounded; ++g) {
+        if (group_norm2[g] == 0) continue;
+        group_norms[n_factors] = group_norms_.data() + g * n_;
+        factors[n_factors++] = round_up(std::sqrt(group_norm2[g]));
+    }
+
+    const double norm = std::sqrt(candidate_norm2) * scale;
+    // Roundings of the sums below, of the offsets, and of the comparison.
+    const double slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
+    const double least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
+    scratch.reach.resize(kChunkRows);
+    scratch.survivors.resize(n_);
+    int64_t n_survivors = 0;
+    for (int64_t begin = 0; begin < n_; begin += kChunkRows) {
+        const int64_t count = std::min(kChunkRows, n_ - begin);
+        float* const reach = scratch.reach.data();
+        simd.weighted_sum(reach, group_norms, factors, n_factors, count);
+        const int32_t first = int32_t(begin), end = int32_t(begin + count);
+        for (ColumnRest& column : scratch.columns) {
+            const ColumnEntry* entry = column.begin;
+            for (; entry < column.end && entry->row < end; ++entry)
+                reach[entry->row - first] += column.value * entry->value;
+            column.begin = entry;
+        }
+        int32_t* const found = scratch.survivors.data() + n_survivors;
+        const int64_t n_found = simd.collect_above(reach, norms_.data() + begin, offset + begin, count,
+                                                   float(slack), float(least), found);
+        for (int64_t s = 0; s < n_found; ++s) found[s] += first;
+        n_survivors += n_found;
+        for (int g = 0; g < n_factors; ++g) group_norms[g] += count;
+    }
+    scratch.survivors.resize(n_survivors);
+}
+
+}  // namespace sparsecluster
