@@ -295,7 +295,9 @@ NB_MODULE(_core, m) {
         .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })
         .def_prop_ro("norm2", [](const PyRows& self) { return to_numpy(self.rows->norm2); });
 
-    nb::class_<ColumnStats>(m, "ColumnStats").def_ro("mean_variance", &ColumnStats::mean_variance);
+    nb::class_<ColumnStats>(m, "ColumnStats")
+        .def_ro("mean_variance", &ColumnStats::mean_variance)
+        .def_ro("scatter", &ColumnStats::scatter);
     m.def("column_stats",
           [](const PyRows& rows, Weights weights) {
               const double* w = weights_of(weights, *rows.rows);

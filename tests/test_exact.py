@@ -167,7 +167,18 @@ def test_inertia_keeps_its_digits_where_sparse_rows_share_a_large_value():
 def test_inertia_counts_small_values_that_a_sparse_row_lacks():
     # The center is (1, 1e-9), and each row is 1e-9 away from it; 1 + 1e-18 rounds to 1.
     km = fit(csr([[1.0, 0.0], [1.0, 2e-9]]), np.array([[1.0, 0.0]]))
-    assert km.inertia_ == pytest.approx(2e-18, rel=1e-9)
+    assert km.inertia_ == pytest.approx(2e-18, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("layout", ["int32", "dense"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("ends", [(0.1, 0.3), (0.3, 0.1), (-0.7, 0.1), (0.1, -0.7)])
+def test_ties_but_for_rounding_go_to_the_lowest_index(ends, algorithm, layout):
+    # Halfway in decimal; in binary one of the ends is nearer by a unit in the last place.
+    a, b = ends
+    X = np.array([[a, 1.1], [b, 1.1], [round((a + b) / 2, 1), 0.3]])
+    km = fit(LAYOUTS[layout](X, "float64"), X[:2], weights=[1, 1, 0], algorithm=algorithm)
+    assert km.labels_.tolist() == [0, 1, 0]
 
 
 def test_blobs_very_far_from_the_origin_equal_the_oracle():

@@ -18,6 +18,7 @@ class Rows:
 
 class ColumnStats:
     mean_variance: float
+    scatter: float
 
 class Centers:
     n_clusters: int

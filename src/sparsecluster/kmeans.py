@@ -25,7 +25,7 @@ from sparsecluster.data.rows import Rows, as_rows, check_structure
 from sparsecluster.engine import assignment, seeding
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.history import Callback, IterationRecord, describe
-from sparsecluster.engine.loop import Clustering, iterate
+from sparsecluster.engine.loop import Clustering, exact_cost, iterate
 from sparsecluster.engine.names import check_name
 from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.engine.stopping import shift_tolerance
@@ -267,10 +267,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
         rows, centers, n_threads = self._prepare(X)
-        labels = self._assign(rows, centers, n_threads)
-        distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
         weights = _check_weights(sample_weight, rows)
-        return -float(np.sum(distance2 if weights is None else weights * distance2))
+        labels = self._assign(rows, centers, n_threads)
+        return -exact_cost(rows, centers, labels, weights, n_threads)
 
     def top_terms(self, n_terms: int = 10, *, feature_names: Any = None) -> list[list[str]]:
         """The columns with the largest values in each center, largest first.

@@ -16,6 +16,10 @@ from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.seeding import warn_fewer_distinct
 from sparsecluster.engine.stopping import total_shift
 
+# An update gives the cost as a difference from the total scatter; below this share of it, too few
+# digits are left.
+FEW_DIGITS = 1e-5
+
 
 @dataclass
 class Clustering:
@@ -70,6 +74,8 @@ def iterate(
                 shift = np.zeros(0)
 
         moved, shift, cost = sums.update(labels, centers, n_threads)
+        if cost < FEW_DIGITS * columns.scatter:
+            cost = exact_cost(rows, centers, labels, weights, n_threads)
         settled = moved == 0
         record = IterationRecord(
             iteration=len(history) + 1,
@@ -88,9 +94,20 @@ def iterate(
     if not settled:
         # The centers moved after the labels were given: give them again.
         assigner.assign(centers, shift, labels)
-    distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
-    inertia = float(np.sum(distance2 if weights is None else weights * distance2))
+    inertia = exact_cost(rows, centers, labels, weights, n_threads)
     return Clustering(centers, labels, inertia, history, converged=settled or stopped)
+
+
+def exact_cost(
+    rows: Rows,
+    centers: _core.Centers,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    n_threads: int,
+) -> float:
+    """Weighted sum of the squared distances of the rows to the centers of their labels."""
+    distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+    return float(np.sum(distance2 if weights is None else weights * distance2))
 
 
 def drop_clusters(
