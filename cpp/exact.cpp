@@ -27,7 +27,7 @@ bool nearer_to_second(const Row<V, I>& row, const Center& a, const Center& b) {
         const double x = px < row.size && int32_t(row.features[px]) == feature ? double(row.values[px]) : 0.0;
         const double term = (va - vb) * ((va - x) + (vb - x));
         difference += term;
-        magnitude += std::abs(term);
+        magnitude += std::abs(va - vb) * (std::abs(va - x) + std::abs(vb - x));
     }
     return difference > kTie * magnitude;
 }

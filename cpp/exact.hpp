@@ -52,20 +52,22 @@ inline Row<double, int32_t> as_row(const Center& center) {
 }
 
 // |x - c|^2 with the center spread out over all features. What the center has outside the row's features is
-// its norm less the part inside: both are summed in feature order, so they are equal to the bit where the row
-// covers the center; where they nearly cancel the distance is computed directly.
+// its norm less the part inside; where these nearly cancel the distance is computed directly.
 template <class V, class I>
 double spread_distance2(const Row<V, I>& row, const double* spread, const Center& center) {
     constexpr double kLost = 0x1p-53 / 1e-11;
     double inside = 0, covered = 0;
+    int64_t shared = 0;
     for (int64_t e = 0; e < row.size; ++e) {
         const double c = spread[row.features[e]];
         const double gap = double(row.values[e]) - c;
         inside += gap * gap;
         covered += c * c;
+        shared += c != 0;
     }
+    if (shared == center.size()) return inside;
     const double outside = center.norm2 - covered;
-    if (outside != 0 && double(center.size()) * kLost * center.norm2 > inside + outside)
+    if (double(center.size()) * kLost * center.norm2 > inside + outside)
         return direct_distance2(row, as_row(center));
     return inside + outside;
 }

@@ -186,6 +186,14 @@ def test_rows_of_zero_weight_get_the_label_of_their_nearest_center(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_rows_of_zero_weight_outlive_their_cluster(algorithm):
+    # Only row 9, which has no weight, is near the last center; nothing can fill that cluster.
+    X = column(0, 5, 9)
+    km = fit(X, [[0], [5], [9]], weights=[1, 1, 0], max_iter=300, algorithm=algorithm)
+    assert km.labels_.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_labels_after_a_refill_in_the_last_iteration_fit_the_centers(algorithm):
     X = column(0, 1, 2, 7, 8)
     km = fit(X, [[0], [FAR]], algorithm=algorithm)
