@@ -118,4 +118,7 @@ def drop_clusters(
     kept = np.setdiff1d(np.arange(centers.n_clusters), empty)
     renumbered = np.full(centers.n_clusters, -1, dtype=np.int32)
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    return centers_.to_core(centers_.from_core(centers)[kept]), renumbered[labels]
+    # Rows without weight may have been in a cluster that went; they count for nothing until the next
+    # assignment, so any label will do.
+    labels = np.maximum(renumbered[labels], 0)
+    return centers_.to_core(centers_.from_core(centers)[kept]), labels
