@@ -29,12 +29,13 @@ public:
             norms_[k] = std::sqrt(centers.items[k].norm2) * rows_.scale;
             if (shift[k] > 0) moved.push_back(k);
         }
-        if (moved.empty()) return {0, 0, "nothing moved"};
+        if (moved.empty() && !forgotten_) return {0, 0, "nothing moved"};
 
         // stale: centers that moved since the base index was built, these last ones included.
         std::vector<int32_t> merged;
         std::set_union(stale_.ids.begin(), stale_.ids.end(), moved.begin(), moved.end(), std::back_inserter(merged));
-        if (double(moved.size()) > kFullShare * double(n_centers_)) return scan_all(centers, labels);
+        if (moved.empty() || double(moved.size()) > kFullShare * double(n_centers_))
+            return scan_all(centers, labels);
         if (double(merged.size()) > kStaleGrowth * double(moved.size()) + 16) {
             base_.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
             merged = moved;
@@ -45,7 +46,9 @@ public:
     }
 
     void forget(int64_t i) override {
-        if (!own_.empty()) own_[i] = std::numeric_limits<float>::quiet_NaN();
+        if (own_.empty()) return;
+        own_[i] = std::numeric_limits<float>::quiet_NaN();
+        forgotten_ = true;
     }
 
 private:
@@ -77,6 +80,7 @@ private:
         error_.resize(n);
         base_.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
         stale_.ids.clear();
+        forgotten_ = false;
         std::atomic<int64_t> moved{0};
         scan(rows_, base_, nullptr, n, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
@@ -89,6 +93,7 @@ private:
     AssignStats scan_moved(const Centers& centers, int32_t* labels) {
         const int64_t n = rows_.n_rows();
         const CenterIndex& index = stale_;
+        forgotten_ = false;
         std::vector<int32_t> local(n_centers_, -1);
         for (int64_t s = 0; s < index.n_centers; ++s) local[index.ids[s]] = int32_t(s);
 
@@ -164,6 +169,7 @@ private:
     }
 
     int64_t n_centers_ = 0;
+    bool forgotten_ = false;
     CenterIndex base_;   // all centers; those of stale_ are masked
     CenterIndex stale_;  // those that moved since base_ was built
     std::vector<double> norms_;

@@ -73,8 +73,8 @@ double spread_distance2(const Row<V, I>& row, const double* spread, const Center
 }
 
 // The nearest of the candidates (ascending indices): by expanded float64 distances where these differ by
-// more than their rounding, else by the difference itself, feature by feature. Equal distances, up to a
-// relative 1e-12, go to the lowest index.
+// more than their rounding, else by the difference itself, feature by feature. Differences below 1e-12 of
+// the terms that make them up are ties, and go to the lowest index.
 template <class V, class I>
 int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
                std::vector<int32_t>& candidates);

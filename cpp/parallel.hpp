@@ -42,13 +42,12 @@ public:
                 helpers_.emplace_back([this, thread] { serve(thread); });
         } catch (const std::system_error&) {
             // No more threads to be had: those that started, and the caller, do the work.
+        } catch (...) {
+            dismiss();
+            throw;
         }
     }
-    ~Team() {
-        quit_ = true;
-        round_.fetch_add(1);
-        round_.notify_all();
-    }
+    ~Team() { dismiss(); }
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
@@ -74,6 +73,12 @@ public:
 
 private:
     static constexpr int kSpins = 4000;
+
+    void dismiss() {
+        quit_ = true;
+        round_.fetch_add(1);
+        round_.notify_all();
+    }
 
     void serve(int thread) {
         int64_t seen = 0;

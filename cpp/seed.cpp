@@ -48,8 +48,9 @@ class Seeder {
 public:
     Seeder(const Rows& rows, const Matrix<V, I>& view, const SeedOptions& options)
         : rows_(rows), view_(view), options_(options), n_(view.n_rows), distance2_(n_), offset_(n_),
-          block_potential_((n_ + kBlock - 1) / kBlock), team_(options.n_threads),
-          states_(std::max(options.n_threads, 1)) {
+          block_potential_((n_ + kBlock - 1) / kBlock),
+          n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))), team_(n_threads_),
+          states_(n_threads_) {
         if (view.indptr) screen_.build(view, rows);
         together_fits_ = view.n_features * options.n_candidates <= 2 * view.nnz() + kSmallTogether;
     }
@@ -293,6 +294,7 @@ private:
     std::vector<double> distance2_;
     std::vector<float> offset_;  // (|x|^2 - distance2) / 2, scaled, rounded down
     std::vector<double> block_potential_;
+    int n_threads_;  // no more than there are candidates
     Screen screen_;
     int n_bounded_ = 0;  // groups that are bounded, not visited
     int direction_ = 1;

@@ -35,7 +35,10 @@ def refill(
     if weights is not None:
         movable &= weights > 0
     candidates = np.flatnonzero(movable)
-    farthest = candidates[np.argsort(-distance2[candidates], kind="stable")]
+    # Without the last digits, so that equally far rows come in their order.
+    mantissa, exponent = np.frexp(distance2[candidates])
+    ranked = np.ldexp(np.rint(mantissa * 2.0**40), exponent)
+    farthest = candidates[np.argsort(-ranked, kind="stable")]
     moved: list[int] = []
     for row in farthest:
         if not empty:
