@@ -9,6 +9,7 @@
 #include <new>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -23,13 +24,17 @@ namespace {
 // entries (measured on text at K = 100 and 1000; the optimum is flat).
 constexpr double kListCost = 8.0;
 constexpr double kListStart = 4.0;
+// Up to so many centers get a row for every feature, if that takes no more than so many bytes.
+constexpr int64_t kDirectCenters = 16;
+constexpr int64_t kDirectBytes = int64_t(96) << 20;
 
 }  // namespace
 
 void CenterIndex::Free::operator()(float* p) const { std::free(p); }
 
-void CenterIndex::reserve_head(int64_t n_floats) {
-    if (n_floats <= head_capacity_ && head_) return;
+// Makes room for so many floats; answers whether that is new memory.
+bool CenterIndex::reserve_head(int64_t n_floats) {
+    if (n_floats <= head_capacity_ && head_) return false;
     constexpr size_t kHuge = size_t(1) << 21;
     const size_t bytes = std::max<size_t>(size_t(n_floats) * sizeof(float), 64);
     const size_t alignment = bytes >= kHuge ? kHuge : 64;
@@ -42,6 +47,7 @@ void CenterIndex::reserve_head(int64_t n_floats) {
 #ifdef __linux__
     if (alignment == kHuge) madvise(head_.get(), rounded, MADV_HUGEPAGE);
 #endif
+    return true;
 }
 
 void CenterIndex::build(const Centers& centers, double scale, int64_t head_limit, int n_threads) {
@@ -57,6 +63,45 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
     n_centers = int64_t(ids.size());
     stride = (n_centers + 15) / 16 * 16;
 
+    start.assign(stride, -std::numeric_limits<float>::infinity());
+    norm.resize(n_centers);
+    max_norm = 0;
+    for (int64_t k = 0; k < n_centers; ++k) {
+        norm[k] = std::sqrt(centers.items[ids[k]].norm2) * scale;
+        start[k] = float(-0.5 * norm[k] * norm[k]);
+        max_norm = std::max(max_norm, norm[k]);
+    }
+
+    if (!build_direct(centers, scale, head_limit)) build_hybrid(centers, scale, head_limit, n_threads);
+}
+
+// Few centers: a head row for every feature, so that no feature has to be looked up.
+bool CenterIndex::build_direct(const Centers& centers, double scale, int64_t head_limit) {
+    const bool was_direct = std::exchange(direct, false);
+    const int64_t n_floats = centers.n_features * kDirectCenters;
+    if (n_centers > kDirectCenters || n_floats * int64_t(sizeof(float)) > std::min(head_limit, kDirectBytes))
+        return false;
+    const bool fresh = reserve_head(n_floats);
+    float* const rows = head_.get();
+    if (fresh || !was_direct) {
+        std::memset(rows, 0, size_t(n_floats) * sizeof(float));
+    } else {
+        for (int32_t feature : filled_) std::fill_n(rows + int64_t(feature) * kDirectCenters, kDirectCenters, 0.0f);
+    }
+    filled_.clear();
+    for (int64_t k = 0; k < n_centers; ++k) {
+        const Center& center = centers.items[ids[k]];
+        filled_.insert(filled_.end(), center.features.begin(), center.features.end());
+        for (int64_t e = 0; e < center.size(); ++e)
+            rows[int64_t(center.features[e]) * kDirectCenters + k] = float(center.values[e] * scale);
+    }
+    direct = true;
+    n_head = centers.n_features;
+    tiles.assign(1, Tile{0, int(kDirectCenters / simd->lanes), 0});
+    return true;
+}
+
+void CenterIndex::build_hybrid(const Centers& centers, double scale, int64_t head_limit, int n_threads) {
     place.assign(centers.n_features, FeaturePlace{0, 0});
     for (int32_t id : ids)
         for (int32_t feature : centers.items[id].features) ++place[feature].count;
@@ -87,15 +132,6 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
     for (int64_t first = 0; first < n_centers; first += width) {
         const int64_t left = std::min(width, n_centers - first);
         tiles.push_back({first, int((left + simd->lanes - 1) / simd->lanes), first * n_head});
-    }
-
-    start.assign(stride, -std::numeric_limits<float>::infinity());
-    norm.resize(n_centers);
-    max_norm = 0;
-    for (int64_t k = 0; k < n_centers; ++k) {
-        norm[k] = std::sqrt(centers.items[ids[k]].norm2) * scale;
-        start[k] = float(-0.5 * norm[k] * norm[k]);
-        max_norm = std::max(max_norm, norm[k]);
     }
 
     reserve_head(n_head * stride);

@@ -48,7 +48,8 @@ public:
     int64_t n_centers = 0;
     int64_t stride = 0;               // n_centers rounded up to whole vectors of any level
     int64_t n_head = 0;
-    std::vector<FeaturePlace> place;  // per feature
+    bool direct = false;              // every feature has a head row, at its own number
+    std::vector<FeaturePlace> place;  // per feature, unless direct
     std::vector<TailEntry> tail;      // within a feature by ascending center
     std::vector<Tile> tiles;
     std::vector<float> start;         // -|c|^2 / 2; minus infinity beyond the last center
@@ -59,12 +60,15 @@ private:
     struct Free {
         void operator()(float* p) const;
     };
-    void reserve_head(int64_t n_floats);
+    bool reserve_head(int64_t n_floats);
+    bool build_direct(const Centers& centers, double scale, int64_t head_limit);
+    void build_hybrid(const Centers& centers, double scale, int64_t head_limit, int n_threads);
     void fill_tail(const Centers& centers, double scale);
     void fill_tile(const Centers& centers, double scale, const Tile& tile);
 
     std::unique_ptr<float[], Free> head_;
     int64_t head_capacity_ = 0;
+    std::vector<int32_t> filled_;     // features with anything in their head row, where direct
     std::vector<uint32_t> tail_at_;
 };
 

@@ -80,7 +80,9 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, cons
     const FeaturePlace* places = index.place.data();
     for (int64_t p = begin; p < end; ++p) {
         const Row<V, I> row = view.row(ids ? ids[p] : p);
-        for (int64_t e = 0; e < row.size; ++e) {
+        for (int64_t e = 0; index.direct && e < row.size; ++e)
+            *head++ = {uint32_t(row.features[e]), float(double(row.values[e]) * scale)};
+        for (int64_t e = 0; !index.direct && e < row.size; ++e) {
             const FeaturePlace place = places[row.features[e]];
             const float value = float(double(row.values[e]) * scale);
             // Both are written, one or none is kept: the kind of feature is hard to predict.

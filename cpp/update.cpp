@@ -40,20 +40,20 @@ FixedScale::FixedScale(double largest, double count) {
     int exponent = 0, count_exponent = 0;
     std::frexp(count + 1, &count_exponent);
     if (largest > 0) std::frexp(largest, &exponent);
-    coarse_step = std::ldexp(1.0, std::min(kBits - count_exponent - exponent, 1000));
+    coarse = int16_t(std::clamp(kBits - count_exponent - exponent, -1000, 1000));
     // What rounding to the coarse step leaves is at most half of it.
-    fine_step = std::ldexp(1.0, kBits - count_exponent);
+    fine = int16_t(kBits - count_exponent);
 }
 
 bool FixedScale::holds(double smallest) const {
-    return smallest * coarse_step >= 0x1p52 / fine_step && coarse_step >= 0x1p-960;
+    return smallest * power_of_two(coarse) >= power_of_two(52 - fine);
 }
 
 inline void FixedScale::add(FixedSum& sum, double term, int64_t sign) const {
-    const double scaled = term * coarse_step;
-    const int64_t coarse = to_fixed(scaled);
-    sum.coarse += sign * coarse;
-    sum.fine += sign * to_fixed((scaled - double(coarse)) * fine_step);
+    const double scaled = term * power_of_two(coarse);
+    const int64_t whole = to_fixed(scaled);
+    sum.coarse += sign * whole;
+    sum.fine += sign * to_fixed((scaled - double(whole)) * power_of_two(fine));
 }
 
 Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -21,9 +22,19 @@ struct FixedSum {
     bool zero() const { return coarse == 0 && fine == 0; }
 };
 
-// How terms of one kind become fixed point. The steps are powers of two, so multiplying by them is exact.
+// Powers of two by exponent, -1022 .. 1023.
+struct PowersOfTwo {
+    PowersOfTwo() {
+        for (int e = -1022; e <= 1023; ++e) values[e + 1022] = std::ldexp(1.0, e);
+    }
+    double operator()(int exponent) const { return values[exponent + 1022]; }
+    double values[2046];
+};
+inline const PowersOfTwo power_of_two;
+
+// How terms of one kind become fixed point: multiplied by two to these exponents, which is exact.
 struct FixedScale {
-    double coarse_step = 1, fine_step = 1;
+    int16_t coarse = 0, fine = 0;
 
     FixedScale() = default;
     // For `count` terms of magnitude up to `largest`.
@@ -32,7 +43,7 @@ struct FixedScale {
     bool holds(double smallest) const;
     void add(FixedSum& sum, double term, int64_t sign) const;
     double value(const FixedSum& sum) const {
-        return (double(sum.coarse) + double(sum.fine) / fine_step) / coarse_step;
+        return (double(sum.coarse) + double(sum.fine) * power_of_two(-fine)) * power_of_two(-coarse);
     }
 };
 
