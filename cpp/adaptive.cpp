@@ -36,7 +36,7 @@ public:
         std::set_union(stale_.ids.begin(), stale_.ids.end(), moved.begin(), moved.end(), std::back_inserter(merged));
         if (moved.empty() || double(moved.size()) > kFullShare * double(n_centers_))
             return scan_all(centers, labels);
-        if (double(merged.size()) > std::max(16.0, kStaleGrowth * double(moved.size()) + 8)) {
+        if (double(merged.size()) > std::max(16.0, kStaleGrowth * double(moved.size()))) {
             base_.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
             merged = moved;
         }

@@ -9,7 +9,6 @@
 #include <new>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -25,7 +24,7 @@ namespace {
 constexpr double kListCost = 8.0;
 constexpr double kListStart = 4.0;
 // Up to so many centers get a row for every feature, if that takes no more than so many bytes.
-constexpr int64_t kDirectCenters = 16;
+constexpr int64_t kDirectCenters = 32;
 constexpr int64_t kDirectBytes = int64_t(96) << 20;
 
 }  // namespace
@@ -77,27 +76,26 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
 
 // Few centers: a head row for every feature, so that no feature has to be looked up.
 bool CenterIndex::build_direct(const Centers& centers, double scale, int64_t head_limit) {
-    const bool was_direct = std::exchange(direct, false);
-    const int64_t n_floats = centers.n_features * kDirectCenters;
-    if (n_centers > kDirectCenters || n_floats * int64_t(sizeof(float)) > std::min(head_limit, kDirectBytes))
-        return false;
-    const bool fresh = reserve_head(n_floats);
-    float* const rows = head_.get();
-    if (fresh || !was_direct) {
-        std::memset(rows, 0, size_t(n_floats) * sizeof(float));
+    const int64_t old_width = direct ? stride_of_filled_ : 0;
+    direct = stride <= kDirectCenters &&
+             centers.n_features * stride * int64_t(sizeof(float)) <= std::min(head_limit, kDirectBytes);
+    if (!direct) return false;
+    if (reserve_head(centers.n_features * stride) || old_width == 0) {
+        std::memset(head_.get(), 0, size_t(head_capacity_) * sizeof(float));
     } else {
-        for (int32_t feature : filled_) std::fill_n(rows + int64_t(feature) * kDirectCenters, kDirectCenters, 0.0f);
+        for (int32_t feature : filled_)
+            std::fill_n(head_.get() + int64_t(feature) * old_width, old_width, 0.0f);
     }
     filled_.clear();
+    stride_of_filled_ = stride;
     for (int64_t k = 0; k < n_centers; ++k) {
         const Center& center = centers.items[ids[k]];
         filled_.insert(filled_.end(), center.features.begin(), center.features.end());
         for (int64_t e = 0; e < center.size(); ++e)
-            rows[int64_t(center.features[e]) * kDirectCenters + k] = float(center.values[e] * scale);
+            head_[int64_t(center.features[e]) * stride + k] = float(center.values[e] * scale);
     }
-    direct = true;
     n_head = centers.n_features;
-    tiles.assign(1, Tile{0, int(kDirectCenters / simd->lanes), 0});
+    tiles.assign(1, Tile{0, int(stride / simd->lanes), 0});
     return true;
 }
 

@@ -68,7 +68,8 @@ private:
 
     std::unique_ptr<float[], Free> head_;
     int64_t head_capacity_ = 0;
-    std::vector<int32_t> filled_;     // features with anything in their head row, where direct
+    std::vector<int32_t> filled_;     // where direct: features with anything in their head row,
+    int64_t stride_of_filled_ = 0;    // and how wide these rows are
     std::vector<uint32_t> tail_at_;
 };
 
