@@ -37,10 +37,10 @@ public:
         if (moved.empty() || double(moved.size()) > kFullShare * double(n_centers_))
             return scan_all(centers, labels);
         if (double(merged.size()) > std::max(16.0, kStaleGrowth * double(moved.size()))) {
-            base_.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
+            base_.build(centers, rows_.scale, limits(), options_.n_threads);
             merged = moved;
         }
-        stale_.build(centers, merged, rows_.scale, options_.head_limit, options_.n_threads);
+        stale_.build(centers, merged, rows_.scale, limits(), options_.n_threads);
         for (int32_t k : merged) base_.start[k] = -std::numeric_limits<float>::infinity();
         return scan_moved(centers, labels);
     }
@@ -78,7 +78,7 @@ private:
         own_.resize(n);
         other_.resize(n);
         error_.resize(n);
-        base_.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        base_.build(centers, rows_.scale, limits(), options_.n_threads);
         stale_.ids.clear();
         forgotten_ = false;
         std::atomic<int64_t> moved{0};

@@ -8,6 +8,7 @@
 
 #include "centers.hpp"
 #include "csr.hpp"
+#include "index.hpp"
 
 namespace sparsecluster {
 
@@ -35,6 +36,8 @@ public:
     virtual void forget(int64_t) {}
 
 protected:
+    IndexLimits limits() const { return {options_.head_limit, direct_limit(rows_)}; }
+
     const Rows& rows_;
     AssignOptions options_;
 };

@@ -181,8 +181,11 @@ struct PySums {
     PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters)
         : rows(*rows.rows),
           weights(std::move(weights)),
-          sums(this->rows, columns, weights_of(this->weights, this->rows), n_clusters) {
-        require(int64_t(columns.count.size()) == this->rows.n_features(), "statistics of other columns");
+          sums(this->rows, checked(columns), weights_of(this->weights, this->rows), n_clusters) {}
+
+    const ColumnStats& checked(const ColumnStats& columns) const {
+        require(int64_t(columns.count.size()) == rows.n_features(), "statistics of other columns");
+        return columns;
     }
 
     nb::tuple update(In<int32_t> labels, Centers& centers, int n_threads) {
@@ -203,15 +206,29 @@ struct PySums {
     Sums sums;
 };
 
-nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads) {
+std::vector<double> checked_own_distances(const PyRows& rows, const Centers& centers,
+                                          const In<int32_t>& labels, int n_threads) {
     require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
+    require(centers.n_features == rows.rows->n_features(), "centers do not fit the rows");
     check_labels(labels.data(), rows.rows->n_rows(), centers.size(), 0);
     std::vector<double> out(labels.size());
-    {
-        nb::gil_scoped_release release;
-        own_distances(*rows.rows, centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
-    }
-    return to_numpy(std::move(out));
+    nb::gil_scoped_release release;
+    own_distances(*rows.rows, centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
+    return out;
+}
+
+nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads) {
+    return to_numpy(checked_own_distances(rows, centers, labels, n_threads));
+}
+
+// The weighted sum of the own distances, in row order.
+double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
+                   int n_threads) {
+    const double* w = weights_of(weights, *rows.rows);
+    const std::vector<double> distances = checked_own_distances(rows, centers, labels, n_threads);
+    double cost = 0;
+    for (size_t i = 0; i < distances.size(); ++i) cost += w ? w[i] * distances[i] : distances[i];
+    return cost;
 }
 
 template <class Out>
@@ -226,13 +243,14 @@ void py_all_distances(const PyRows& rows, const Centers& centers,
 
 nb::tuple py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
                   nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> draws, Weights weights,
-                  int n_threads) {
+                  int64_t memory_limit, int n_threads) {
     SeedOptions options;
     options.n_clusters = n_clusters;
     options.n_candidates = int64_t(draws.shape(1));
     options.first = first;
     options.draws = draws.data();
     options.weights = weights_of(weights, *rows.rows);
+    options.memory_limit = memory_limit;
     options.n_threads = n_threads;
     require(int64_t(draws.shape(0)) >= n_clusters - 1 && options.n_candidates >= 1, "too few draws");
     require(first >= 0 && first < rows.rows->n_rows(), "the first row is out of range");
@@ -333,8 +351,9 @@ NB_MODULE(_core, m) {
         .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
 
     m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a);
+    m.def("own_cost", &py_own_cost, "rows"_a, "centers"_a, "labels"_a, "weights"_a.none(), "n_threads"_a);
     m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
     m.def("all_distances", &py_all_distances<double>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
     m.def("greedy_kmeans_plusplus", &py_seed, "rows"_a, "n_clusters"_a, "first"_a, "draws"_a,
-          "weights"_a.none(), "n_threads"_a);
+          "weights"_a.none(), "memory_limit"_a, "n_threads"_a);
 }

@@ -1,4 +1,4 @@
-// Chooses the kernels for this CPU, once per call from outside.
+// Chooses the kernels for this CPU. Asked when an index or a screen is built, never in an inner loop.
 #include <cstdlib>
 #include <stdexcept>
 #include <string>

@@ -101,9 +101,9 @@ public:
     }
 
 private:
-    static int64_t index_below(float* bound, const std::vector<float>& limit, int64_t count, float shift,
-                               std::vector<int32_t>& below) {
-        return kernels().relax_bounds(bound, limit.data(), count, shift, below.data());
+    int64_t index_below(float* bound, const std::vector<float>& limit, int64_t count, float shift,
+                        std::vector<int32_t>& below) const {
+        return index_.simd->relax_bounds(bound, limit.data(), count, shift, below.data());
     }
 
     AssignStats first_pass(const Centers& centers, int32_t* labels) {
@@ -117,7 +117,7 @@ private:
     // Scans rows against all centers and sets all their bounds; answers how many labels changed.
     int64_t rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        index.build(centers, rows_.scale, limits(), options_.n_threads);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
@@ -153,7 +153,7 @@ private:
         center_rows.inspect(options_.n_threads);
         center_rows.scale = rows_.scale;
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        index.build(centers, rows_.scale, limits(), options_.n_threads);
         std::vector<float> half(n_centers * n_centers);
         scan(center_rows, index, nullptr, n_centers, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto&, int) {
@@ -177,7 +177,9 @@ std::unique_ptr<Assigner> make_elkan(const Rows& rows, AssignOptions options) {
 }
 
 int64_t elkan_bytes(int64_t n_rows, int64_t n_centers) {
-    return n_rows * n_centers * int64_t(sizeof(float));
+    // A bound per row and center, and half the distances between centers where they pay.
+    const int64_t half = n_centers * 4 <= n_rows ? n_centers * n_centers : 0;
+    return (n_rows * n_centers + half) * int64_t(sizeof(float));
 }
 
 }  // namespace sparsecluster

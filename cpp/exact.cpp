@@ -1,6 +1,8 @@
 // Compiled without contraction to fused multiply-adds, so that every machine gets the same bits.
 #include "exact.hpp"
 
+#include <stdexcept>
+
 #include "parallel.hpp"
 
 namespace sparsecluster {
@@ -79,6 +81,7 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
         if (nearest < 0 || nearer_to_second(row, centers.items[nearest], centers.items[candidates[c]]))
             nearest = candidates[c];
     }
+    if (nearest < 0) throw std::invalid_argument("no center is nearest: did X change during the call?");
     return nearest;
 }
 

@@ -73,7 +73,7 @@ private:
     AssignStats rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         if (n_ids == 0) return {};
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        index.build(centers, rows_.scale, limits(), options_.n_threads);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {

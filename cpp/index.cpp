@@ -23,9 +23,8 @@ namespace {
 // entries (measured on text at K = 100 and 1000; the optimum is flat).
 constexpr double kListCost = 8.0;
 constexpr double kListStart = 4.0;
-// Up to so many centers get a row for every feature, if that takes no more than so many bytes.
+// Up to so many centers may get a row for every feature. A tile of every SIMD level is as wide.
 constexpr int64_t kDirectCenters = 32;
-constexpr int64_t kDirectBytes = int64_t(96) << 20;
 
 }  // namespace
 
@@ -49,14 +48,14 @@ bool CenterIndex::reserve_head(int64_t n_floats) {
     return true;
 }
 
-void CenterIndex::build(const Centers& centers, double scale, int64_t head_limit, int n_threads) {
+void CenterIndex::build(const Centers& centers, double scale, IndexLimits limits, int n_threads) {
     std::vector<int32_t> all(centers.size());
     std::iota(all.begin(), all.end(), 0);
-    build(centers, all, scale, head_limit, n_threads);
+    build(centers, all, scale, limits, n_threads);
 }
 
 void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& which, double scale,
-                        int64_t head_limit, int n_threads) {
+                        IndexLimits limits, int n_threads) {
     simd = &kernels();
     ids = which;
     n_centers = int64_t(ids.size());
@@ -71,14 +70,14 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
         max_norm = std::max(max_norm, norm[k]);
     }
 
-    if (!build_direct(centers, scale, head_limit)) build_hybrid(centers, scale, head_limit, n_threads);
+    if (!build_direct(centers, scale, limits)) build_hybrid(centers, scale, limits.head, n_threads);
 }
 
 // Few centers: a head row for every feature, so that no feature has to be looked up.
-bool CenterIndex::build_direct(const Centers& centers, double scale, int64_t head_limit) {
+bool CenterIndex::build_direct(const Centers& centers, double scale, IndexLimits limits) {
     const int64_t old_width = direct ? stride_of_filled_ : 0;
     direct = stride <= kDirectCenters &&
-             centers.n_features * stride * int64_t(sizeof(float)) <= std::min(head_limit, kDirectBytes);
+             centers.n_features * stride * int64_t(sizeof(float)) <= std::min(limits.head, limits.direct);
     if (!direct) return false;
     if (reserve_head(centers.n_features * stride) || old_width == 0) {
         std::memset(head_.get(), 0, size_t(head_capacity_) * sizeof(float));

@@ -1,13 +1,15 @@
 // The centers by feature, in float32, for screening: features that many centers share are SIMD rows
 // ("head", laid out tile by tile), the others are lists of (center, value) ("tail"). Memory follows the
-// non-zeros of the centers, not centers x features.
+// non-zeros of the centers, not centers x features; only up to 32 centers may get a row for every feature.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "centers.hpp"
+#include "csr.hpp"
 #include "kernels.hpp"
 
 namespace sparsecluster {
@@ -31,15 +33,25 @@ struct FeaturePlace {
     static constexpr int32_t kHead = -1;
 };
 
+// Bytes that SIMD rows may take: those of the head, and a row for every feature where centers are few.
+struct IndexLimits {
+    int64_t head = int64_t(1) << 32;
+    int64_t direct = 0;
+};
+
+// A row for every feature pays when the rows to be scanned are large against it.
+inline int64_t direct_limit(const Rows& rows) {
+    return std::min<int64_t>(8 * rows.nnz(), int64_t(96) << 20);
+}
+
 class CenterIndex {
 public:
     // Indexes the centers `ids` (ascending), renumbered from 0; what an earlier call allocated is used again.
-    // `scale` is a power of two that the centers are multiplied by (Rows::scale); no more than `head_limit`
-    // bytes go into SIMD rows.
-    void build(const Centers& centers, const std::vector<int32_t>& which, double scale, int64_t head_limit,
+    // `scale` is a power of two that the centers are multiplied by (Rows::scale).
+    void build(const Centers& centers, const std::vector<int32_t>& which, double scale, IndexLimits limits,
                int n_threads);
     // The same for all centers.
-    void build(const Centers& centers, double scale, int64_t head_limit, int n_threads);
+    void build(const Centers& centers, double scale, IndexLimits limits, int n_threads);
 
     const float* tile_rows(const Tile& tile) const { return head_.get() + tile.offset; }
 
@@ -61,7 +73,7 @@ private:
         void operator()(float* p) const;
     };
     bool reserve_head(int64_t n_floats);
-    bool build_direct(const Centers& centers, double scale, int64_t head_limit);
+    bool build_direct(const Centers& centers, double scale, IndexLimits limits);
     void build_hybrid(const Centers& centers, double scale, int64_t head_limit, int n_threads);
     void fill_tail(const Centers& centers, double scale);
     void fill_tile(const Centers& centers, double scale, const Tile& tile);

@@ -38,6 +38,8 @@ void tile_rows(const float* tile, const HeadEntry* entries, const int64_t* row_b
     }
 }
 
+static_assert(LANES * TILE_VECTORS >= 32, "the center index makes single tiles of up to 32 centers");
+
 template <int N>
 void pick_tile(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
                int64_t n_rows, float* scores, int64_t stride) {

@@ -14,7 +14,7 @@ public:
 
     AssignStats assign(const Centers& centers, const std::vector<double>&, int32_t* labels) override {
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, options_.head_limit, options_.n_threads);
+        index.build(centers, rows_.scale, limits(), options_.n_threads);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, nullptr, rows_.n_rows(), options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {

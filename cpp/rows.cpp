@@ -115,7 +115,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
                     if (value != 0) stats.min_abs[f] = std::min(stats.min_abs[f], std::abs(value));
                     stats.mean[f] += value;
                 }
-                if (i % 4096 == 0) poll_interrupt();
+                if (i % 256 == 0) poll_interrupt();
             }
             for (double& value : stats.mean) value /= total_weight;
             // Deviations of the stored entries first, then of the zeros: no cancellation.
@@ -128,7 +128,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
                     stats.scatter += weight(i) * deviation * deviation;
                     if (weights) stored_weight[f] += weights[i];
                 }
-                if (i % 4096 == 0) poll_interrupt();
+                if (i % 256 == 0) poll_interrupt();
             }
             for (int64_t f = 0; f < d; ++f) {
                 const double zeros =

@@ -64,6 +64,16 @@ int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, c
     return settle(row, row_norm2, centers, candidates);
 }
 
+// Where to stop packing, so that a block of long rows does not take much memory.
+template <class V, class I>
+int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin, int64_t end) {
+    constexpr int64_t kMostEntries = 1 << 17;
+    int64_t entries = 0, p = begin;
+    do entries += view.row(ids ? ids[p++] : p++).size;
+    while (p < end && entries + view.row(ids ? ids[p] : p).size <= kMostEntries);
+    return p;
+}
+
 template <class V, class I>
 void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, const int64_t* ids,
           int64_t begin, int64_t end, ScanScratch& scratch) {
@@ -110,7 +120,11 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
         [&](const auto& view) {
             parallel_blocks((n_ids + block_rows - 1) / block_rows, n_threads, [&](int64_t b, int thread) {
                 ScanScratch& scratch = scratches[thread];
-                const int64_t begin = b * block_rows, end = std::min(n_ids, begin + block_rows);
+                const int64_t block_end = std::min(n_ids, (b + 1) * block_rows);
+                int64_t end = b * block_rows;
+                while (end < block_end) {
+                const int64_t begin = end;
+                end = end_of_pack(view, ids, begin, block_end);
                 pack(view, index, rows.scale, ids, begin, end, scratch);
                 scratch.scores.resize(block_rows * index.stride);
                 for (int64_t r = 0; r < end - begin; ++r) {
@@ -136,11 +150,15 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
                     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
                     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
                     // Roundings on the way to a score: of the inputs, of products, of the sums.
-                    scanned.rounding = 1.01 * kUnit * double(std::min(n_head, kChunk) + n_head / kChunk +
-                                                             n_tail + 8);
+                    // (Higham 2002, chapter 3); the 8 leaves room for the window of settle().
+                    const double roundings =
+                        kUnit * double(std::min(n_head, kChunk) + n_head / kChunk + n_tail + 8);
+                    scanned.rounding = roundings / (1 - std::min(roundings, 0.5));
                     scanned.error = scanned.rounding * index.max_norm *
                                         (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
                     on_row(scanned, view.row(scanned.row), thread);
+                }
+                if (thread == 0) poll_interrupt();
                 }
             });
         },

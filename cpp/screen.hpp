@@ -48,6 +48,13 @@ public:
 
     int n_groups() const { return n_groups_; }
 
+    // Memory that build() will take.
+    template <class V, class I>
+    static int64_t bytes(const Matrix<V, I>& view) {
+        return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 20 +
+               view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1);
+    }
+
 private:
     static constexpr int32_t kNone = INT32_MAX;
     // Frequent features by descending count: single ones first, then ever larger groups.
@@ -57,6 +64,7 @@ private:
     // Rows that are screened together, so that their sums stay in the first-level cache.
     static constexpr int64_t kChunkRows = 4096;
 
+    const Kernels* simd_ = nullptr;
     int64_t n_ = 0;
     int n_groups_ = 0;
     std::vector<int32_t> group_;       // per feature, kNone for the rare ones
@@ -70,6 +78,7 @@ template <class V, class I>
 void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
     const int64_t d = view.n_features, nnz = view.nnz();
     n_ = view.n_rows;
+    simd_ = &kernels();
     begin_.assign(d + 1, 0);
     for (int64_t e = 0; e < nnz; ++e) ++begin_[view.features[e] + 1];
     std::vector<std::pair<int64_t, int32_t>> frequent;  // (-count, feature)
@@ -102,14 +111,14 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
         for (int g = 0; g < n_groups_; ++g)
             group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
         norms_[i] = round_up(std::sqrt(rows.norm2[i]) * rows.scale);
-        if (i % 4096 == 0) poll_interrupt();
+        if (i % 256 == 0) poll_interrupt();
     }
 }
 
 template <class V, class I>
 void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
                   int n_bounded, ScreenScratch& scratch) const {
-    const Kernels& simd = kernels();
+    const Kernels& simd = *simd_;
     double group_norm2[kMaxGroups] = {};
     scratch.columns.clear();
     for (int64_t e = 0; e < candidate.size; ++e) {

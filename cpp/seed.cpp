@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "exact.hpp"
 #include "parallel.hpp"
+#include "scan.hpp"
 #include "screen.hpp"
 
 namespace sparsecluster {
@@ -17,10 +19,10 @@ namespace {
 constexpr int64_t kBlock = 256;
 // Below this share of the norms a distance is computed directly, for its digits.
 constexpr double kCancelled = 0x1p-20;
-// The screen is left aside for some steps when more than this share of the rows survives it.
-constexpr double kManySurvivors = 0.2;
+// The screen by columns is left aside for some steps when more than this share of the rows survives it.
+constexpr double kManySurvivors = 0.1;
 constexpr int64_t kLongestRest = 64;
-constexpr int64_t kSmallTogether = 1 << 20;
+constexpr int64_t kHeadLimit = int64_t(256) << 20;  // bytes of the index of candidates
 
 // What a candidate would gain, and the new squared distance of every row that it is nearest to.
 struct Trial {
@@ -37,22 +39,24 @@ struct Trial {
 struct ThreadState {
     ScreenScratch screen;
     std::vector<double> spread;  // the candidate by feature, zero between trials
-    int64_t checked = 0;         // entries of rows that survived
+    int64_t checked = 0;         // entries of rows that survived the screen
     int64_t survived = 0;
     Trial current, best;
-    std::vector<int64_t> gains;  // per candidate, where all are tried together
+    std::vector<std::vector<int32_t>> survivors;  // per candidate, where all are screened together
 };
 
 template <class V, class I>
 class Seeder {
 public:
     Seeder(const Rows& rows, const Matrix<V, I>& view, const SeedOptions& options)
-        : rows_(rows), view_(view), options_(options), n_(view.n_rows), distance2_(n_), offset_(n_),
+        : rows_(rows), view_(view), options_(options), n_(view.n_rows),
+          distance2_(n_, std::numeric_limits<double>::infinity()), offset_(n_),
           block_potential_((n_ + kBlock - 1) / kBlock),
           n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))), team_(n_threads_),
           states_(n_threads_) {
-        if (view.indptr) screen_.build(view, rows);
-        together_fits_ = view.n_features * options.n_candidates <= 2 * view.nnz() + kSmallTogether;
+        // In dense rows everything shares features, so there is nothing to find by columns.
+        by_columns_ = view.indptr && Screen::bytes(view) <= options.memory_limit;
+        if (by_columns_) screen_.build(view, rows);
     }
 
     Seeds run() {
@@ -63,9 +67,15 @@ public:
             const double potential = total();
             if (!(potential > 0)) break;
             const std::vector<int64_t> candidates = draw(step - 1, potential);
-            const bool screened = view_.indptr && (rest_ == 0 || !together_fits_);
-            seeds.rows.push_back(screened ? try_screened(candidates) : try_together(candidates));
-            if (rest_ > 0) --rest_;
+            const bool by_columns = by_columns_ && rest_ <= 0;
+            if (!by_columns) screen_together(candidates);
+            const Trial& winner = best_of(candidates, by_columns);
+            accept(winner);
+            seeds.rows.push_back(winner.row);
+            if (by_columns)
+                adapt(int64_t(candidates.size()));
+            else
+                --rest_;
         }
         seeds.potential = total();
         return seeds;
@@ -74,24 +84,16 @@ public:
 private:
     double weight(int64_t i) const { return options_.weights ? options_.weights[i] : 1.0; }
 
-    int64_t fixed_gain(int64_t i, double distance2) const {
-        return std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
-    }
-
-    double squared_distance(int64_t i, int64_t j, double product) const {
-        const double norms = rows_.norm2[i] + rows_.norm2[j], expanded = norms - 2 * product;
-        return expanded > kCancelled * norms ? expanded : direct_distance2(view_.row(i), view_.row(j));
-    }
-
     void place_first(int64_t row) {
         double bound = 0;
         for (int64_t i = 0; i < n_; ++i) bound += weight(i) * (rows_.norm2[i] + rows_.norm2[row]);
         int exponent = 0;
         if (bound > 0) std::frexp(bound, &exponent);
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
-        std::fill(distance2_.begin(), distance2_.end(), std::numeric_limits<double>::infinity());
-        spread_out({row});
-        take_nearer(row, 0);
+        std::vector<int32_t> all(n_);
+        std::iota(all.begin(), all.end(), 0);
+        measure(row, all, states_[0], [&](int32_t i, double distance2) { distance2_[i] = distance2; });
+        for (size_t b = 0; b < block_potential_.size(); ++b) refresh_block(int64_t(b));
     }
 
     double total() const {
@@ -136,45 +138,82 @@ private:
         return candidates;
     }
 
-    // --- candidate by candidate, on the rows that survive the screen ---------------------------------
-
-    // Chooses the candidate with the least potential (the lowest row where two are equal).
-    int64_t try_screened(const std::vector<int64_t>& candidates) {
+    // The candidate with the least potential; the lowest row where two are equal.
+    const Trial& best_of(const std::vector<int64_t>& candidates, bool by_columns) {
         for (ThreadState& state : states_) {
             state.best.row = -1;
             state.screen.visited = state.checked = state.survived = 0;
         }
         team_.run(int64_t(candidates.size()), [&](int64_t c, int thread) {
             ThreadState& state = states_[thread];
-            evaluate(candidates[c], state);
-            if (state.current.better_than(state.best)) std::swap(state.current, state.best);
+            const int64_t row = candidates[c];
+            Trial& trial = state.current;
+            trial.row = row;
+            trial.gain = 0;
+            trial.nearer.clear();
+            trial.distance2.clear();
+            auto consider = [&](int32_t i, double distance2) {
+                if (distance2 >= distance2_[i]) return;
+                trial.gain += std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
+                trial.nearer.push_back(i);
+                trial.distance2.push_back(distance2);
+            };
+            if (by_columns) {
+                screen_.find(view_.row(row), rows_.norm2[row], rows_.scale, offset_.data(), n_bounded_,
+                             state.screen);
+                measure(row, state.screen.survivors, state, consider);
+            } else {
+                for (const ThreadState& part : states_) measure(row, part.survivors[c], state, consider);
+            }
+            if (trial.better_than(state.best)) std::swap(state.current, state.best);
         });
         const Trial* best = &states_[0].best;
         for (ThreadState& state : states_)
             if (state.best.row >= 0 && state.best.better_than(*best)) best = &state.best;
-        adapt(int64_t(candidates.size()));
+        return *best;
+    }
 
+    void accept(const Trial& winner) {
         std::vector<char> stale(block_potential_.size(), 0);
-        for (size_t p = 0; p < best->nearer.size(); ++p) {
-            distance2_[best->nearer[p]] = best->distance2[p];
-            stale[best->nearer[p] / kBlock] = 1;
+        for (size_t p = 0; p < winner.nearer.size(); ++p) {
+            distance2_[winner.nearer[p]] = winner.distance2[p];
+            stale[winner.nearer[p] / kBlock] = 1;
         }
         for (size_t b = 0; b < stale.size(); ++b)
             if (stale[b]) refresh_block(int64_t(b));
-        return best->row;
     }
 
-    void evaluate(int64_t row, ThreadState& state) const {
-        Trial& trial = state.current;
-        trial.row = row;
-        trial.gain = 0;
-        trial.nearer.clear();
-        trial.distance2.clear();
-        const auto candidate = view_.row(row);
-        screen_.find(candidate, rows_.norm2[row], rows_.scale, offset_.data(), n_bounded_, state.screen);
-        const std::vector<int32_t>& survivors = state.screen.survivors;
-        state.survived += int64_t(survivors.size());
+    // Screens all candidates together, as if they were centers: pays while most rows survive the other screen.
+    void screen_together(const std::vector<int64_t>& candidates) {
+        Centers centers;
+        centers.n_features = view_.n_features;
+        centers.items.resize(candidates.size());
+        for (size_t c = 0; c < candidates.size(); ++c) {
+            const auto row = view_.row(candidates[c]);
+            centers.items[c].features.assign(row.features, row.features + row.size);
+            centers.items[c].values.assign(row.values, row.values + row.size);
+            centers.items[c].norm2 = rows_.norm2[candidates[c]];
+        }
+        index_.build(centers, rows_.scale, {kHeadLimit, direct_limit(rows_)}, n_threads_);
+        for (ThreadState& state : states_) {
+            state.survivors.resize(candidates.size());
+            for (auto& rows : state.survivors) rows.clear();
+        }
+        scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
+             [&](const Scanned& scanned, const auto&, int thread) {
+                 const double least = double(offset_[scanned.row]) - scanned.error;
+                 for (size_t c = 0; c < candidates.size(); ++c)
+                     if (scanned.scores[c] >= least)
+                         states_[thread].survivors[c].push_back(int32_t(scanned.row));
+             });
+    }
 
+    // Calls visit(i, squared distance) for the listed rows, each product summed in feature order.
+    template <class Visit>
+    void measure(int64_t row, const std::vector<int32_t>& survivors, ThreadState& state,
+                 const Visit& visit) const {
+        const auto candidate = view_.row(row);
+        state.survived += int64_t(survivors.size());
         if (state.spread.empty()) state.spread.assign(view_.n_features, 0.0);
         for (int64_t e = 0; e < candidate.size; ++e)
             state.spread[candidate.features[e]] = double(candidate.values[e]);
@@ -186,11 +225,8 @@ private:
             for (int64_t e = 0; e < other.size; ++e)
                 product += state.spread[other.features[e]] * double(other.values[e]);
             state.checked += other.size;
-            const double distance2 = squared_distance(i, row, product);
-            if (distance2 >= distance2_[i]) continue;
-            trial.gain += fixed_gain(i, distance2);
-            trial.nearer.push_back(i);
-            trial.distance2.push_back(distance2);
+            const double norms = rows_.norm2[i] + rows_.norm2[row], expanded = norms - 2 * product;
+            visit(i, expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate));
         }
         for (int64_t e = 0; e < candidate.size; ++e) state.spread[candidate.features[e]] = 0.0;
     }
@@ -216,74 +252,12 @@ private:
         last_work_ = work;
         n_bounded_ = std::clamp(n_bounded_ + direction_, 0, screen_.n_groups());
         if (survived > kManySurvivors * double(n_ * n_candidates)) {
-            rest_ = 1 + (last_rest_ = std::min(2 * last_rest_, kLongestRest));
+            rest_ = last_rest_ = std::min(2 * last_rest_, kLongestRest);
             n_bounded_ = 0;
             direction_ = 1;
         } else {
             last_rest_ = 1;
         }
-    }
-
-    // --- all candidates together, on all rows ---------------------------------------------------------
-
-    // Puts the candidates side by side, feature by feature; those of the last call are cleared.
-    void spread_out(const std::vector<int64_t>& candidates) {
-        auto fill = [&](const std::vector<int64_t>& rows, bool with_values) {
-            for (size_t c = 0; c < rows.size(); ++c) {
-                const auto row = view_.row(rows[c]);
-                for (int64_t e = 0; e < row.size; ++e)
-                    together_[int64_t(row.features[e]) * width_ + int64_t(c)] =
-                        with_values ? double(row.values[e]) : 0.0;
-            }
-        };
-        fill(spread_rows_, false);
-        width_ = (int64_t(candidates.size()) + 1) / 2 * 2;
-        together_.resize(view_.n_features * width_);
-        fill(candidates, true);
-        spread_rows_ = candidates;
-    }
-
-    int64_t try_together(const std::vector<int64_t>& candidates) {
-        spread_out(candidates);
-        for (ThreadState& state : states_) state.gains.assign(candidates.size(), 0);
-        team_.run(int64_t(block_potential_.size()), [&](int64_t b, int thread) {
-            std::vector<double> product(width_);
-            for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) {
-                std::fill(product.begin(), product.end(), 0.0);
-                const auto row = view_.row(i);
-                double* const sums = product.data();
-                for (int64_t e = 0; e < row.size; ++e) {
-                    const double value = row.values[e];
-                    const double* const others = together_.data() + int64_t(row.features[e]) * width_;
-                    for (int64_t c = 0; c < width_; ++c) sums[c] += others[c] * value;
-                }
-                for (size_t c = 0; c < candidates.size(); ++c) {
-                    const double distance2 = squared_distance(i, candidates[c], product[c]);
-                    if (distance2 < distance2_[i]) states_[thread].gains[c] += fixed_gain(i, distance2);
-                }
-            }
-        });
-        size_t winner = 0;
-        for (size_t c = 0; c < candidates.size(); ++c) {
-            for (size_t t = 1; t < states_.size(); ++t) states_[0].gains[c] += states_[t].gains[c];
-            if (states_[0].gains[c] > states_[0].gains[winner]) winner = c;
-        }
-        take_nearer(candidates[winner], int64_t(winner));
-        return candidates[winner];
-    }
-
-    // Takes the candidate at position c of spread_out() as a seed.
-    void take_nearer(int64_t row, int64_t c) {
-        team_.run(int64_t(block_potential_.size()), [&](int64_t b, int) {
-            for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) {
-                const auto other = view_.row(i);
-                double product = 0;
-                for (int64_t e = 0; e < other.size; ++e)
-                    product += together_[int64_t(other.features[e]) * width_ + c] * double(other.values[e]);
-                distance2_[i] = std::min(distance2_[i], squared_distance(i, row, product));
-            }
-            refresh_block(b);
-        });
     }
 
     const Rows& rows_;
@@ -295,15 +269,14 @@ private:
     std::vector<float> offset_;  // (|x|^2 - distance2) / 2, scaled, rounded down
     std::vector<double> block_potential_;
     int n_threads_;  // no more than there are candidates
+    bool by_columns_ = false;
     Screen screen_;
     int n_bounded_ = 0;  // groups that are bounded, not visited
     int direction_ = 1;
     double last_work_ = std::numeric_limits<double>::infinity();
-    int64_t rest_ = 4, last_rest_ = 1;  // steps without the screen
-    bool together_fits_ = true;  // candidates side by side take no more memory than the data
-    int64_t width_ = 0;
-    std::vector<double> together_;  // [feature][candidate]
-    std::vector<int64_t> spread_rows_;
+    int64_t rest_ = 4, last_rest_ = 1;  // steps without the screen by columns
+    CenterIndex index_;
+    std::vector<ScanScratch> scratches_;
     Team team_;
     std::vector<ThreadState> states_;
 };

@@ -112,7 +112,7 @@ Sums::Changes Sums::take_changes(const int32_t* labels, UpdateStats& stats) {
 }
 
 template <class View>
-Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch) {
+Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll) {
     Cluster& cluster = clusters_[k];
     if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
     for (size_t e = 0; e < cluster.features.size(); ++e) {
@@ -123,6 +123,7 @@ Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Sc
         const int64_t sign = changes.rows[c] >= 0 ? 1 : -1;
         const int64_t i = sign > 0 ? changes.rows[c] : ~changes.rows[c];
         const double weight = weight_of(i);
+        if (poll && c % 256 == 0) poll_interrupt();
         weight_scale_.add(cluster.fixed_weight, weight, sign);
         const auto row = view.row(i);
         for (int64_t e = 0; e < row.size; ++e) {
@@ -149,11 +150,12 @@ Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Sc
 }
 
 template <class View>
-Center Sums::sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch) {
+Center Sums::sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch, bool poll) {
     Cluster& cluster = clusters_[k];
     if (scratch.sums.empty()) scratch.sums.resize(rows_.n_features());
     for (int64_t c = members.begin[k]; c < members.begin[k + 1]; ++c) {
         const double weight = weight_of(members.rows[c]);
+        if (poll && c % 256 == 0) poll_interrupt();
         cluster.weight += weight;
         const auto row = view.row(members.rows[c]);
         for (int64_t e = 0; e < row.size; ++e) {
@@ -182,8 +184,8 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
                 if (changes.begin[k] == changes.begin[k + 1]) return;
                 Scratch& scratch = scratches_[thread];
                 if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
-                Center mean = fixed_point_ ? add_changes(view, changes, k, scratch)
-                                           : sum_anew(view, changes, k, scratch);
+                Center mean = fixed_point_ ? add_changes(view, changes, k, scratch, thread == 0)
+                                           : sum_anew(view, changes, k, scratch, thread == 0);
                 if (!(clusters_[k].weight > 0)) return;
                 mean.compute_norm();
                 clusters_[k].spread2 = squared_spread(mean);

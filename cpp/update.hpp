@@ -115,9 +115,9 @@ private:
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
     Changes take_changes(const int32_t* labels, UpdateStats& stats);
     template <class View>
-    Center add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch);
+    Center add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll);
     template <class View>
-    Center sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch);
+    Center sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch, bool poll);
     double squared_spread(const Center& center) const;
 
     const Rows& rows_;

@@ -412,7 +412,7 @@ def test_top_terms_leave_out_what_a_center_lacks():
 
 
 def test_wrong_number_of_names_is_refused():
-    with pytest.raises(ValueError, match="3 feature_names were given for 4 columns"):
+    with pytest.raises(ValueError, match=r"shape \(3,\); one name for each of the 4 columns"):
         KMeans(2).fit(csr(TERMS), feature_names=list("abc"))
 
 

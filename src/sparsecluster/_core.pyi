@@ -52,6 +52,13 @@ def column_stats(rows: Rows, weights: np.ndarray | None = None) -> ColumnStats: 
 def own_distances(
     rows: Rows, centers: Centers, labels: np.ndarray, n_threads: int
 ) -> np.ndarray: ...
+def own_cost(
+    rows: Rows,
+    centers: Centers,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    n_threads: int,
+) -> float: ...
 def all_distances(rows: Rows, centers: Centers, out: np.ndarray, n_threads: int) -> None: ...
 def greedy_kmeans_plusplus(
     rows: Rows,
@@ -59,5 +66,6 @@ def greedy_kmeans_plusplus(
     first: int,
     draws: np.ndarray,
     weights: np.ndarray | None,
+    memory_limit: int,
     n_threads: int,
 ) -> tuple[np.ndarray, float]: ...

@@ -28,7 +28,6 @@ PACKAGES = (
     "joblib",
     "numpy",
     "rich",
-    "safetensors",
     "scipy",
     "sklearn",
     "threadpoolctl",

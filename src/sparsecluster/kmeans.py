@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +28,7 @@ from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.history import Callback, IterationRecord, describe
 from sparsecluster.engine.loop import Clustering, exact_cost, iterate
 from sparsecluster.engine.names import check_name
-from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads
+from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.stopping import shift_tolerance
 
 # How scikit-learn is asked to check X; values are checked by the core, which names the row.
@@ -68,7 +69,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         results do not depend on it.
     memory_limit : int, str or None, default=None
         Bytes (or "2GB", "500 MiB") that a fit may take beyond its data; by default half of the
-        memory that is free.
+        memory that is free. It covers Elkan's bounds, the SIMD rows of the centers and the copy of
+        X by columns that makes k-means++ fast; each is replaced by something smaller where it does
+        not fit. What grows with the rows or the columns alone is not counted.
     verbose : int, default=0
         With 1 each iteration is shown on standard error.
     callback : callable or None, default=None
@@ -91,6 +94,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         One record an iteration of the run that was kept.
     algorithm_ : str
         The algorithm that was used.
+    feature_names_ : ndarray of str or None
+        The names given to :meth:`fit`.
 
     Examples
     --------
@@ -142,7 +147,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         ----------
         X : sparse matrix or array of shape (n_samples, n_features)
             Any scipy sparse format, or an array. CSR and C-ordered arrays of float32 or float64 are
-            used as they are, without a copy.
+            used as they are, without a copy, so they must not change during the fit.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows, not negative.
@@ -158,10 +163,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 f"be more clusters than rows."
             )
         weights = _check_weights(sample_weight, rows)
-        self.vocabulary_ = _check_feature_names(feature_names, rows.n_features)
+        names = _check_feature_names(feature_names, rows.n_features)
+        n_threads = threads_for(rows.core.nnz * self.n_clusters, n_threads)
 
-        best = self._best_run(rows, weights, n_threads)
+        best, algorithm = self._best_run(rows, weights, n_threads)
         centers = centers_.from_core(best.centers)
+        self.feature_names_ = names
+        self.algorithm_ = algorithm
         self.cluster_centers_ = centers if rows.sparse else centers.toarray()
         self.labels_ = best.labels
         self.inertia_ = best.inertia
@@ -171,13 +179,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self._n_features_out = self.n_clusters_
         return self
 
-    def _best_run(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Clustering:
+    def _best_run(
+        self, rows: Rows, weights: np.ndarray | None, n_threads: int
+    ) -> tuple[Clustering, str]:
         random_state = check_random_state(self.random_state)
         memory_limit = effective_memory_limit(self.memory_limit)
         columns = _core.column_stats(rows.core, weights)
-        self.algorithm_ = assignment.choose_algorithm(
-            self.algorithm, rows, self.n_clusters, memory_limit
-        )
+        algorithm = assignment.choose_algorithm(self.algorithm, rows, self.n_clusters, memory_limit)
         n_init = self.n_init if isinstance(self.init, str) or callable(self.init) else 1
         if n_init < self.n_init:
             warnings.warn(
@@ -193,6 +201,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 self.n_clusters,
                 weights=weights,
                 random_state=np.random.RandomState(run_seed),
+                memory_limit=memory_limit,
                 n_threads=n_threads,
             )
             clustering = iterate(
@@ -204,12 +213,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 max_iter=self.max_iter,
                 make_assigner=partial(
                     assignment.make_assigner,
-                    self.algorithm_,
+                    algorithm,
                     rows,
                     n_threads=n_threads,
                     memory_limit=memory_limit,
                 ),
-                algorithm=self.algorithm_,
+                algorithm=algorithm,
                 n_threads=n_threads,
                 on_iteration=self._reporter(),
                 run=run,
@@ -224,7 +233,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return best
+        return best, algorithm
 
     def _reporter(self) -> Callback:
         show: Callable[[str], None] | None = None
@@ -235,7 +244,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
         def report(record: IterationRecord) -> Any:
             if show:
-                show(describe(record))
+                # A terminal that went away must not end the fit.
+                with contextlib.suppress(OSError, ValueError):
+                    show(describe(record))
             return self.callback(record) if self.callback else None
 
         return report
@@ -282,11 +293,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             Names of the columns. By default those given to :meth:`fit`, those of its data frame, or
             x0, x1, ...
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "cluster_centers_")
+        _check_number("n_terms", n_terms, Integral, 1)
         centers = sp.csr_array(self.cluster_centers_)
         names = _check_feature_names(feature_names, centers.shape[1])
         if names is None:
-            names = self.vocabulary_
+            names = self.feature_names_
         if names is None:
             names = getattr(self, "feature_names_in_", None)
         terms = []
@@ -297,10 +309,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return terms
 
     def _prepare(self, X: Any) -> tuple[Rows, _core.Centers, int]:
-        check_is_fitted(self)
+        check_is_fitted(self, "cluster_centers_")
         n_threads = effective_n_threads(self.n_threads)
         rows = self._check_rows(X, n_threads=n_threads, reset=False)
         centers = centers_.to_core(self.cluster_centers_)
+        n_threads = threads_for(rows.core.nnz * centers.n_clusters, n_threads)
         rows.core.cover(float(np.sqrt(centers.norm2.max())))
         return rows, centers, n_threads
 
@@ -329,6 +342,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         if isinstance(self.init, str):
             check_name("init", self.init, seeding.METHODS)
         check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be callable or None, got {self.callback!r}.")
+        _check_number("verbose", self.verbose, (bool, Integral), 0)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -345,6 +361,7 @@ def kmeans_plusplus(
     random_state: Any = None,
     n_local_trials: int | None = None,
     n_threads: int | None = None,
+    memory_limit: int | str | None = None,
 ) -> tuple[Any, np.ndarray]:
     """Choose starting centers by greedy k-means++.
 
@@ -362,6 +379,9 @@ def kmeans_plusplus(
         Candidates tried a step, by default ``2 + log2(n_clusters)``; 1 is the plain form.
     n_threads : int, optional
         Threads to use; the result does not depend on it.
+    memory_limit : int or str, optional
+        Bytes (or "2GB") for a copy of X by columns, by default half of the memory that is free; the
+        result does not depend on it.
 
     Returns
     -------
@@ -393,20 +413,22 @@ def kmeans_plusplus(
         n_clusters,
         weights=_check_weights(sample_weight, rows),
         random_state=check_random_state(random_state),
-        n_threads=threads,
+        memory_limit=effective_memory_limit(memory_limit),
+        n_threads=threads_for(rows.core.nnz * n_clusters, threads),
         n_local_trials=n_local_trials,
     )
     return rows.matrix[indices], indices
 
 
 def _check_number(name: str, value: Any, kind: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:
-        noun = "an integer" if kind is Integral else "a number"
+    flag = isinstance(value, bool) and kind in (Integral, Real)
+    if flag or not isinstance(value, kind) or not value >= least:
+        noun = "a number" if kind is Real else "an integer"
         raise ValueError(f"{name} must be {noun} of at least {least}, got {value!r}.")
 
 
 def _check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
-    """Weights as float64, or None where they are all alike."""
+    """Weights as float64; None where none were given."""
     if sample_weight is None:
         return None
     weights = _check_sample_weight(
@@ -414,8 +436,10 @@ def _check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
     )
     if not weights.any():
         raise ValueError("sample_weight is zero for every row.")
-    if not np.isfinite(weights.sum()):
-        raise ValueError("The sum of sample_weight is not finite; scale the weights first.")
+    if not weights.sum() * max(1.0, rows.core.norm2.max()) <= seeding.LARGEST_NORM2:
+        raise ValueError(
+            "sample_weight is too large: its sum times the squares of X overflows. Scale it first."
+        )
     return np.ascontiguousarray(weights)
 
 
@@ -424,5 +448,8 @@ def _check_feature_names(names: Any, n_features: int) -> np.ndarray | None:
         return None
     names = np.asarray(names, dtype=object)
     if names.shape != (n_features,):
-        raise ValueError(f"{len(names)} feature_names were given for {n_features} columns.")
+        raise ValueError(
+            f"feature_names has the shape {names.shape}; one name for each of the {n_features} "
+            f"columns is needed."
+        )
     return names

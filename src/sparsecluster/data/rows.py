@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,13 +41,16 @@ class Rows:
 def check_structure(matrix: Any, name: str = "X") -> None:
     """Refuse a sparse matrix whose arrays contradict each other, before C code reads them.
 
-    The rows of X in CSR are left to the core, which names the row.
+    The rows of X in CSR are left to the core, which names the row; only lengths are checked here.
     """
     if matrix.ndim != 2:
         raise ValueError(f"Expected 2D array, got a sparse array of dim {matrix.ndim} as {name}.")
     try:
-        if matrix.format in ("csr", "csc", "bsr"):
-            matrix.check_format(full_check=not (matrix.format == "csr" and name == "X"))
+        if matrix.format == "csr" and name == "X":
+            _check_lengths(matrix)
+        elif matrix.format in ("csr", "csc", "bsr"):
+            # On a copy of the frame, because scipy trims the arrays of what it checks.
+            copy.copy(matrix).check_format(full_check=True)
         elif matrix.format == "coo" and matrix.nnz:
             for axis, index in enumerate((matrix.row, matrix.col)):
                 if index.min() < 0 or index.max() >= matrix.shape[axis]:
@@ -56,6 +60,22 @@ def check_structure(matrix: Any, name: str = "X") -> None:
             f"{name} is not a consistent {matrix.format} matrix: {error}. Build it again from its "
             f"entries, for example with scipy.sparse.coo_array."
         ) from None
+
+
+def _check_lengths(matrix: Any) -> None:
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    if not indptr.ndim == indices.ndim == data.ndim == 1:
+        raise ValueError("data, indices, and indptr should be 1-D")
+    if len(indptr) != matrix.shape[0] + 1:
+        raise ValueError(f"index pointer size {len(indptr)} should be {matrix.shape[0] + 1}")
+    if len(indices) != len(data):
+        raise ValueError("indices and data should have the same size")
+    if indptr[0] != 0:
+        raise ValueError("index pointer should start with 0")
+    if indptr[-1] > len(indices):
+        raise ValueError(
+            "Last value of index pointer should be less than the size of index and data arrays"
+        )
 
 
 def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
@@ -80,9 +100,12 @@ def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
 def _core_rows(matrix: Any) -> _core.Rows:
     if not sp.issparse(matrix):
         return _core.Rows.dense(matrix)
+    indices = matrix.indices
+    if indices.dtype not in (np.int32, np.int64):
+        indices = indices.astype(np.int64)
     return _core.Rows.sparse(
         np.ascontiguousarray(matrix.indptr, dtype=np.int64),
-        np.ascontiguousarray(matrix.indices),
+        np.ascontiguousarray(indices),
         np.ascontiguousarray(matrix.data),
         matrix.shape[1],
     )

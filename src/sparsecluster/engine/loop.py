@@ -63,6 +63,7 @@ def iterate(
         started = time.perf_counter()
         _, distances, path = assigner.assign(centers, shift, labels)
 
+        refilled: list[int] = []
         if len(empty_clusters(labels, weights, centers.n_clusters)):
             refilled, hopeless = refill(rows, centers, labels, weights, n_threads)
             for row in refilled:
@@ -76,7 +77,7 @@ def iterate(
         moved, shift, cost = sums.update(labels, centers, n_threads)
         if cost < FEW_DIGITS * columns.scatter:
             cost = exact_cost(rows, centers, labels, weights, n_threads)
-        settled = moved == 0
+        settled = moved == 0 and not refilled
         record = IterationRecord(
             iteration=len(history) + 1,
             cost=cost,
@@ -106,8 +107,7 @@ def exact_cost(
     n_threads: int,
 ) -> float:
     """Weighted sum of the squared distances of the rows to the centers of their labels."""
-    distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
-    return float(np.sum(distance2 if weights is None else weights * distance2))
+    return _core.own_cost(rows.core, centers, labels, weights, n_threads)
 
 
 def drop_clusters(
@@ -118,7 +118,7 @@ def drop_clusters(
     kept = np.setdiff1d(np.arange(centers.n_clusters), empty)
     renumbered = np.full(centers.n_clusters, -1, dtype=np.int32)
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    # Rows without weight may have been in a cluster that went; they count for nothing until the next
-    # assignment, so any label will do.
+    # Rows without weight may have been in a cluster that went; they count for nothing until the
+    # next assignment, so any label will do.
     labels = np.maximum(renumbered[labels], 0)
     return centers_.to_core(centers_.from_core(centers)[kept]), labels

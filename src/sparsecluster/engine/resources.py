@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 MAX_THREADS = 4096
+WORK_OF_A_THREAD = 500_000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -33,8 +35,19 @@ def effective_n_threads(n_threads: Any) -> int:
     if os.environ.get("OMP_NUM_THREADS", "").isdigit():
         available = min(available, max(1, int(os.environ["OMP_NUM_THREADS"])))
     # A limit set by threadpool_limits() lives in the thread pools that are loaded.
-    pools = ThreadpoolController().select(user_api="openmp").info()
+    pools = _thread_pools().select(user_api="openmp").info()
     return min([available, *(pool["num_threads"] for pool in pools)])
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    # Looking for the pools takes milliseconds, asking them does not.
+    return ThreadpoolController()
+
+
+def threads_for(work: int, n_threads: int) -> int:
+    """Threads that so many multiply-adds are worth: to start one takes as long as many of them."""
+    return max(1, min(n_threads, work // WORK_OF_A_THREAD))
 
 
 def effective_memory_limit(memory_limit: Any) -> int:
@@ -46,7 +59,7 @@ def effective_memory_limit(memory_limit: Any) -> int:
         match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kmgt]?i?)b?\s*", memory_limit.lower())
         if match and match[2] in _UNITS:
             limit = float(match[1]) * _UNITS[match[2]]
-    elif isinstance(memory_limit, Real):
+    elif not isinstance(memory_limit, bool) and isinstance(memory_limit, Real):
         limit = float(memory_limit)
     if not 1 <= limit < 2**62:
         raise ValueError(

@@ -25,18 +25,24 @@ def seed(
     *,
     weights: np.ndarray | None,
     random_state: np.random.RandomState,
+    memory_limit: int,
     n_threads: int,
 ) -> _core.Centers:
     """Centers to start from; fewer, with a warning, where there are fewer distinct rows."""
     if callable(init):
         init = init(rows.matrix, n_clusters, random_state=random_state)
+        if isinstance(init, tuple):
+            raise ValueError(
+                "The init function returned a tuple; it must return the centers alone."
+            )
     if not isinstance(init, str):
         return centers_.to_core(check_centers(init, n_clusters, rows.n_features))
     check_name("init", init, METHODS)
     if init == "random":
         chance, possible = None, rows.n_rows
         if weights is not None:
-            chance, possible = weights / weights.sum(), int(np.count_nonzero(weights))
+            chance = weights / weights.sum()
+            possible = int(np.count_nonzero(chance))
         if possible < n_clusters:
             warn_fewer_distinct(possible, n_clusters)
         found = min(possible, n_clusters)
@@ -47,6 +53,7 @@ def seed(
             n_clusters,
             weights=weights,
             random_state=random_state,
+            memory_limit=memory_limit,
             n_threads=n_threads,
         )
     return centers_.to_core(rows.take(indices))
@@ -87,6 +94,7 @@ def greedy_kmeans_plusplus(
     *,
     weights: np.ndarray | None,
     random_state: np.random.RandomState,
+    memory_limit: int,
     n_threads: int,
     n_local_trials: int | None = None,
 ) -> tuple[np.ndarray, float]:
@@ -98,7 +106,7 @@ def greedy_kmeans_plusplus(
     trials = n_candidates(n_clusters) if n_local_trials is None else n_local_trials
     draws = random_state.random_sample((n_clusters - 1, trials))
     indices, potential = _core.greedy_kmeans_plusplus(
-        rows.core, n_clusters, int(first), draws, weights, n_threads
+        rows.core, n_clusters, int(first), draws, weights, memory_limit, n_threads
     )
     if len(indices) < n_clusters:
         warn_fewer_distinct(len(indices), n_clusters)

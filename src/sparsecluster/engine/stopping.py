@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sparsecluster import _core
@@ -14,4 +16,4 @@ def shift_tolerance(tol: float, columns: _core.ColumnStats) -> float:
 
 def total_shift(shift: np.ndarray) -> float:
     """Left side of the stopping rule: the sum of the squared shifts of the centers."""
-    return float(np.dot(shift, shift))
+    return math.fsum(shift * shift)
