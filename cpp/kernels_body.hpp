@@ -38,6 +38,37 @@ void tile_rows(const float* tile, const HeadEntry* entries, const int64_t* row_b
     }
 }
 
+template <int N>
+void csr_row(const float* tile, const int32_t* features, const float* values, int64_t size, float scale,
+             float* scores) {
+    constexpr int64_t width = N * LANES;
+    for (int64_t begin = 0; begin < size; begin += kChunk) {
+        const int64_t end = size - begin > kChunk ? begin + kChunk : size;
+        Vec sum[N] = {};
+        for (int64_t e = begin; e < end; ++e) {
+            const int64_t ahead = e + kPrefetchAhead < size ? e + kPrefetchAhead : e;
+#pragma GCC unroll 8
+            for (int64_t line = 0; line < width; line += 16)
+                __builtin_prefetch(tile + features[ahead] * width + line);
+            const Vec x = splat(values[e] * scale);
+            const float* center = tile + features[e] * width;
+#pragma GCC unroll 16
+            for (int v = 0; v < N; ++v) sum[v] += x * at(center + v * LANES);
+        }
+#pragma GCC unroll 16
+        for (int v = 0; v < N; ++v) at(scores + v * LANES) += sum[v];
+    }
+}
+
+template <int N>
+void pick_row(int vectors, const float* tile, const int32_t* features, const float* values, int64_t size,
+              float scale, float* scores) {
+    if (vectors == N)
+        csr_row<N>(tile, features, values, size, scale, scores);
+    else if constexpr (N > 1)
+        pick_row<N - 1>(vectors, tile, features, values, size, scale, scores);
+}
+
 static_assert(LANES * TILE_VECTORS >= 32, "the center index makes single tiles of up to 32 centers");
 
 template <int N>
@@ -133,7 +164,14 @@ int64_t collect_above(const float* sums, const float* norms, const float* offset
 }  // namespace
 
 extern const Kernels table;
-const Kernels table = {LEVEL_NAME, LANES, TILE_VECTORS, pick_tile<TILE_VECTORS>, top2, relax_bounds,
-                       weighted_sum, collect_above};
+const Kernels table = {LEVEL_NAME,
+                       LANES,
+                       TILE_VECTORS,
+                       pick_tile<TILE_VECTORS>,
+                       pick_row<TILE_VECTORS>,
+                       top2,
+                       relax_bounds,
+                       weighted_sum,
+                       collect_above};
 
 }  // namespace sparsecluster::LEVEL

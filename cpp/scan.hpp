@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "csr.hpp"
@@ -107,12 +108,69 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, cons
     std::fill_n(head, kPrefetchAhead, HeadEntry{0, 0.0f});
 }
 
+// Fills in the scores of a block of rows, and how many entries of each went into head and tail.
+template <class V, class I>
+void score_block(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
+                 int64_t begin, int64_t end, ScanScratch& scratch) {
+    scratch.scores.resize((end - begin) * index.stride);
+    auto scores_of = [&](int64_t r) { return scratch.scores.data() + r * index.stride; };
+    for (int64_t r = 0; r < end - begin; ++r) std::copy(index.start.begin(), index.start.end(), scores_of(r));
+
+    if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
+        // Rows that can be read as they are, unless their scale is none for float.
+        if (index.direct && scale > 0x1p-100 && scale < 0x1p100) {
+            scratch.head_begin.assign(1, 0);
+            scratch.tail_begin.assign(end - begin + 1, 0);
+            for (int64_t r = 0; r < end - begin; ++r) {
+                const auto row = view.row(ids ? ids[begin + r] : begin + r);
+                index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
+                                    row.values, row.size, float(scale), scores_of(r));
+                scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
+            }
+            return;
+        }
+    }
+    pack(view, index, scale, ids, begin, end, scratch);
+    for (int64_t r = 0; r < end - begin; ++r) {
+        float* const scores = scores_of(r);
+        for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
+            const TailVisit visit = scratch.tail[t];
+            const TailEntry* entry = index.tail.data() + visit.begin;
+            for (int32_t e = 0; e < visit.count; ++e)
+                scores[entry[e].center] += visit.value * entry[e].value;
+        }
+    }
+    for (const Tile& tile : index.tiles)
+        index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
+                             scratch.head_begin.data(), end - begin, scratch.scores.data() + tile.first,
+                             index.stride);
+}
+
+// What the scores of row i, r-th of its block, tell.
+inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i,
+                           int64_t r) {
+    constexpr double kUnit = 0x1p-24;
+    Scanned scanned;
+    scanned.row = i;
+    scanned.scores = scratch.scores.data() + r * index.stride;
+    scanned.top = index.simd->top2(scanned.scores, index.stride);
+    scanned.norm2 = rows.norm2[i] * rows.scale * rows.scale;
+    const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
+    const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
+    // Roundings on the way to a score: of the inputs, of products, of the sums (Higham 2002, chapter 3).
+    // The 8 leaves room for the window of settle().
+    const double roundings = kUnit * double(std::min(n_head, kChunk) + n_head / kChunk + n_tail + 8);
+    scanned.rounding = roundings / (1 - std::min(roundings, 0.5));
+    scanned.error =
+        scanned.rounding * index.max_norm * (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
+    return scanned;
+}
+
 // Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1).
 template <class OnRow>
 void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_t n_ids, int n_threads,
           std::vector<ScanScratch>& scratches, const OnRow& on_row) {
     constexpr int64_t kScoreBytes = 256 << 10;
-    constexpr double kUnit = 0x1p-24;
     const int64_t block_rows =
         std::clamp<int64_t>(kScoreBytes / (index.stride * int64_t(sizeof(float))), 4, 256);
     if (int64_t(scratches.size()) < n_threads) scratches.resize(n_threads);
@@ -121,44 +179,14 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
             parallel_blocks((n_ids + block_rows - 1) / block_rows, n_threads, [&](int64_t b, int thread) {
                 ScanScratch& scratch = scratches[thread];
                 const int64_t block_end = std::min(n_ids, (b + 1) * block_rows);
-                int64_t end = b * block_rows;
-                while (end < block_end) {
-                const int64_t begin = end;
-                end = end_of_pack(view, ids, begin, block_end);
-                pack(view, index, rows.scale, ids, begin, end, scratch);
-                scratch.scores.resize(block_rows * index.stride);
-                for (int64_t r = 0; r < end - begin; ++r) {
-                    float* scores = scratch.scores.data() + r * index.stride;
-                    std::copy(index.start.begin(), index.start.end(), scores);
-                    for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
-                        const TailVisit visit = scratch.tail[t];
-                        const TailEntry* entry = index.tail.data() + visit.begin;
-                        for (int32_t e = 0; e < visit.count; ++e)
-                            scores[entry[e].center] += visit.value * entry[e].value;
+                for (int64_t begin = b * block_rows, end; begin < block_end; begin = end) {
+                    end = end_of_pack(view, ids, begin, block_end);
+                    score_block(view, rows.scale, index, ids, begin, end, scratch);
+                    for (int64_t p = begin; p < end; ++p) {
+                        const int64_t i = ids ? ids[p] : p;
+                        on_row(read_scores(rows, index, scratch, i, p - begin), view.row(i), thread);
                     }
-                }
-                for (const Tile& tile : index.tiles)
-                    index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
-                                        scratch.head_begin.data(), end - begin,
-                                        scratch.scores.data() + tile.first, index.stride);
-                for (int64_t r = 0; r < end - begin; ++r) {
-                    Scanned scanned;
-                    scanned.row = ids ? ids[begin + r] : begin + r;
-                    scanned.scores = scratch.scores.data() + r * index.stride;
-                    scanned.top = index.simd->top2(scanned.scores, index.stride);
-                    scanned.norm2 = rows.norm2[scanned.row] * rows.scale * rows.scale;
-                    const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
-                    const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
-                    // Roundings on the way to a score: of the inputs, of products, of the sums.
-                    // (Higham 2002, chapter 3); the 8 leaves room for the window of settle().
-                    const double roundings =
-                        kUnit * double(std::min(n_head, kChunk) + n_head / kChunk + n_tail + 8);
-                    scanned.rounding = roundings / (1 - std::min(roundings, 0.5));
-                    scanned.error = scanned.rounding * index.max_norm *
-                                        (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
-                    on_row(scanned, view.row(scanned.row), thread);
-                }
-                if (thread == 0) poll_interrupt();
+                    if (thread == 0) poll_interrupt();
                 }
             });
         },

@@ -19,8 +19,10 @@ namespace {
 constexpr int64_t kBlock = 256;
 // Below this share of the norms a distance is computed directly, for its digits.
 constexpr double kCancelled = 0x1p-20;
-// The screen by columns is left aside for some steps when more than this share of the rows survives it.
-constexpr double kManySurvivors = 0.1;
+// Work of the two screens, in visits of a column entry: a survivor's entry, a row in a pass over the group
+// norms, and an entry and a row of a scan.
+constexpr double kCheck = 3, kGroupRow = 0.02, kScanEntry = 1.2, kScanRow = 40;
+// The screen by columns is left aside for up to so many steps when a scan would be less than half its work.
 constexpr int64_t kLongestRest = 64;
 constexpr int64_t kHeadLimit = int64_t(256) << 20;  // bytes of the index of candidates
 
@@ -40,7 +42,6 @@ struct ThreadState {
     ScreenScratch screen;
     std::vector<double> spread;  // the candidate by feature, zero between trials
     int64_t checked = 0;         // entries of rows that survived the screen
-    int64_t survived = 0;
     Trial current, best;
     std::vector<std::vector<int32_t>> survivors;  // per candidate, where all are screened together
 };
@@ -142,7 +143,7 @@ private:
     const Trial& best_of(const std::vector<int64_t>& candidates, bool by_columns) {
         for (ThreadState& state : states_) {
             state.best.row = -1;
-            state.screen.visited = state.checked = state.survived = 0;
+            state.screen.visited = state.checked = 0;
         }
         team_.run(int64_t(candidates.size()), [&](int64_t c, int thread) {
             ThreadState& state = states_[thread];
@@ -213,7 +214,6 @@ private:
     void measure(int64_t row, const std::vector<int32_t>& survivors, ThreadState& state,
                  const Visit& visit) const {
         const auto candidate = view_.row(row);
-        state.survived += int64_t(survivors.size());
         if (state.spread.empty()) state.spread.assign(view_.n_features, 0.0);
         for (int64_t e = 0; e < candidate.size; ++e)
             state.spread[candidate.features[e]] = double(candidate.values[e]);
@@ -242,16 +242,15 @@ private:
     // Bounding one more group of frequent features saves visits and costs survivors: goes up or down by
     // one group a step, turning where the work got more. Only speed depends on it.
     void adapt(int64_t n_candidates) {
-        double work = 0, survived = 0;
-        for (const ThreadState& state : states_) {
-            work += double(state.screen.visited) + 3 * double(state.checked);
-            survived += double(state.survived);
-        }
-        work = work / double(n_candidates) + double(n_) / 50 * n_bounded_;
+        double work = 0;
+        for (const ThreadState& state : states_)
+            work += double(state.screen.visited) + kCheck * double(state.checked);
+        work = work / double(n_candidates) + kGroupRow * double(n_) * n_bounded_;
         if (work > last_work_) direction_ = -direction_;
         last_work_ = work;
         n_bounded_ = std::clamp(n_bounded_ + direction_, 0, screen_.n_groups());
-        if (survived > kManySurvivors * double(n_ * n_candidates)) {
+        const double scan_work = kScanEntry * double(view_.nnz()) + kScanRow * double(n_);
+        if (work * double(n_candidates) > 2 * scan_work) {
             rest_ = last_rest_ = std::min(2 * last_rest_, kLongestRest);
             n_bounded_ = 0;
             direction_ = 1;
