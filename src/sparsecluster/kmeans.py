@@ -19,9 +19,10 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsecluster import _core
+from sparsecluster.data.checks import check_feature_names, check_number, check_weights
 from sparsecluster.data.rows import Rows, as_rows, check_structure
 from sparsecluster.engine import assignment, seeding
 from sparsecluster.engine import centers as centers_
@@ -162,8 +163,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot "
                 f"be more clusters than rows."
             )
-        weights = _check_weights(sample_weight, rows)
-        names = _check_feature_names(feature_names, rows.n_features)
+        weights = check_weights(sample_weight, rows)
+        names = check_feature_names(feature_names, rows.n_features)
         n_threads = threads_for(rows.core.nnz * self.n_clusters, n_threads)
 
         best, algorithm = self._best_run(rows, weights, n_threads)
@@ -278,7 +279,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
         rows, centers, n_threads = self._prepare(X)
-        weights = _check_weights(sample_weight, rows)
+        weights = check_weights(sample_weight, rows)
         labels = self._assign(rows, centers, n_threads)
         return -exact_cost(rows, centers, labels, weights, n_threads)
 
@@ -294,9 +295,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             x0, x1, ...
         """
         check_is_fitted(self, "cluster_centers_")
-        _check_number("n_terms", n_terms, Integral, 1)
+        check_number("n_terms", n_terms, Integral, 1)
         centers = sp.csr_array(self.cluster_centers_)
-        names = _check_feature_names(feature_names, centers.shape[1])
+        names = check_feature_names(feature_names, centers.shape[1])
         if names is None:
             names = self.feature_names_
         if names is None:
@@ -335,16 +336,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return as_rows(X, n_threads=n_threads)
 
     def _check_parameters(self) -> None:
-        _check_number("n_clusters", self.n_clusters, Integral, 1)
-        _check_number("n_init", self.n_init, Integral, 1)
-        _check_number("max_iter", self.max_iter, Integral, 1)
-        _check_number("tol", self.tol, Real, 0)
+        check_number("n_clusters", self.n_clusters, Integral, 1)
+        check_number("n_init", self.n_init, Integral, 1)
+        check_number("max_iter", self.max_iter, Integral, 1)
+        check_number("tol", self.tol, Real, 0)
         if isinstance(self.init, str):
             check_name("init", self.init, seeding.METHODS)
         check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable or None, got {self.callback!r}.")
-        _check_number("verbose", self.verbose, (bool, Integral), 0)
+        check_number("verbose", self.verbose, (bool, Integral), 0)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -399,9 +400,9 @@ def kmeans_plusplus(
     >>> sorted(centers.toarray().tolist())
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    _check_number("n_clusters", n_clusters, Integral, 1)
+    check_number("n_clusters", n_clusters, Integral, 1)
     if n_local_trials is not None:
-        _check_number("n_local_trials", n_local_trials, Integral, 1)
+        check_number("n_local_trials", n_local_trials, Integral, 1)
     threads = effective_n_threads(n_threads)
     if sp.issparse(X):
         check_structure(X)
@@ -411,45 +412,10 @@ def kmeans_plusplus(
     indices, _ = seeding.greedy_kmeans_plusplus(
         rows,
         n_clusters,
-        weights=_check_weights(sample_weight, rows),
+        weights=check_weights(sample_weight, rows),
         random_state=check_random_state(random_state),
         memory_limit=effective_memory_limit(memory_limit),
         n_threads=threads_for(rows.core.nnz * n_clusters, threads),
         n_local_trials=n_local_trials,
     )
     return rows.matrix[indices], indices
-
-
-def _check_number(name: str, value: Any, kind: Any, least: int) -> None:
-    flag = isinstance(value, bool) and kind in (Integral, Real)
-    if flag or not isinstance(value, kind) or not value >= least:
-        noun = "a number" if kind is Real else "an integer"
-        raise ValueError(f"{name} must be {noun} of at least {least}, got {value!r}.")
-
-
-def _check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
-    """Weights as float64; None where none were given."""
-    if sample_weight is None:
-        return None
-    weights = _check_sample_weight(
-        sample_weight, rows.matrix, dtype=np.float64, ensure_non_negative=True
-    )
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every row.")
-    if not weights.sum() * max(1.0, rows.core.norm2.max()) <= seeding.LARGEST_NORM2:
-        raise ValueError(
-            "sample_weight is too large: its sum times the squares of X overflows. Scale it first."
-        )
-    return np.ascontiguousarray(weights)
-
-
-def _check_feature_names(names: Any, n_features: int) -> np.ndarray | None:
-    if names is None:
-        return None
-    names = np.asarray(names, dtype=object)
-    if names.shape != (n_features,):
-        raise ValueError(
-            f"feature_names has the shape {names.shape}; one name for each of the {n_features} "
-            f"columns is needed."
-        )
-    return names

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 
 MAX_INDEX = np.iinfo(np.int32).max
+LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsecluster import _core
-from sparsecluster.data.rows import Rows, check_structure
+from sparsecluster.data.rows import LARGEST_NORM2, Rows, check_structure
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.names import check_name
 
 METHODS = ("k-means++", "random")
-LARGEST_NORM2 = 1e300
 
 
 def seed(
