@@ -140,7 +140,7 @@ nb::tuple centers_to_csr(const Centers& centers) {
 // Assigner and Sums hold references to their rows, so they keep the Python object alive.
 struct PyAssigner {
     PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit)
-        : rows(*rows.rows) {
+        : rows(*rows.rows), n_threads(n_threads) {
         const AssignOptions options{n_threads, head_limit};
         if (algorithm == "lloyd")
             assigner = make_lloyd(this->rows, options);
@@ -167,12 +167,14 @@ struct PyAssigner {
         AssignStats stats;
         {
             nb::gil_scoped_release release;
+            TeamScope team(n_threads);
             stats = assigner->assign(centers, moved_by, labels.data());
         }
         return nb::make_tuple(stats.moved, stats.distances, stats.path);
     }
 
     const Rows& rows;
+    int n_threads;
     int64_t n_centers = -1;
     std::unique_ptr<Assigner> assigner;
 };

@@ -59,7 +59,7 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
     simd = &kernels();
     ids = which;
     n_centers = int64_t(ids.size());
-    stride = (n_centers + 15) / 16 * 16;
+    stride = (n_centers + simd->lanes - 1) / simd->lanes * simd->lanes;
 
     start.assign(stride, -std::numeric_limits<float>::infinity());
     norm.resize(n_centers);
@@ -99,9 +99,27 @@ bool CenterIndex::build_direct(const Centers& centers, double scale, IndexLimits
 }
 
 void CenterIndex::build_hybrid(const Centers& centers, double scale, int64_t head_limit, int n_threads) {
-    place.assign(centers.n_features, FeaturePlace{0, 0});
-    for (int32_t id : ids)
-        for (int32_t feature : centers.items[id].features) ++place[feature].count;
+    const int64_t d = centers.n_features;
+    const int64_t range = std::max<int64_t>(1024, (d + 4 * n_threads - 1) / (4 * std::max(n_threads, 1)));
+    const int64_t n_ranges = (d + range - 1) / range;
+    // Calls visit(center, from, to) with the entries of each center in a range of features.
+    auto visit_range = [&](int64_t r, const auto& visit) {
+        for (int64_t k = 0; k < n_centers; ++k) {
+            const std::vector<int32_t>& features = centers.items[ids[k]].features;
+            const auto from = std::lower_bound(features.begin(), features.end(), r * range);
+            const auto to = std::lower_bound(from, features.end(), (r + 1) * range);
+            visit(k, from - features.begin(), to - features.begin());
+        }
+    };
+
+    place.resize(d);
+    parallel_blocks(n_ranges, n_threads, [&](int64_t r, int) {
+        std::fill(place.begin() + r * range, place.begin() + std::min(d, (r + 1) * range), FeaturePlace{0, 0});
+        visit_range(r, [&](int64_t k, int64_t from, int64_t to) {
+            const int32_t* features = centers.items[ids[k]].features.data();
+            for (int64_t e = from; e < to; ++e) ++place[features[e]].count;
+        });
+    });
 
     // Dense enough for a SIMD row to beat a list; denser still where the rows would not fit the limit.
     double threshold = std::max(1.0, double(stride) / kListCost - kListStart);
@@ -113,7 +131,10 @@ void CenterIndex::build_hybrid(const Centers& centers, double scale, int64_t hea
 
     n_head = 0;
     int64_t n_tail = 0;
-    for (FeaturePlace& at : place) {
+    std::vector<int64_t> head_of_range(n_ranges + 1, 0);
+    for (int64_t f = 0; f < d; ++f) {
+        if (f % range == 0) head_of_range[f / range] = n_head;
+        FeaturePlace& at = place[f];
         if (at.count == 0) continue;
         if (at.count >= threshold) {
             at = {uint32_t(n_head++), FeaturePlace::kHead};
@@ -122,6 +143,7 @@ void CenterIndex::build_hybrid(const Centers& centers, double scale, int64_t hea
             n_tail += at.count;
         }
     }
+    head_of_range[n_ranges] = n_head;
     if (n_tail > int64_t(UINT32_MAX)) throw std::length_error("the centers have more than 2^32 entries");
 
     tiles.clear();
@@ -133,38 +155,30 @@ void CenterIndex::build_hybrid(const Centers& centers, double scale, int64_t hea
 
     reserve_head(n_head * stride);
     tail.resize(n_tail);
-    // A tile's columns belong to its centers alone, so tiles are filled side by side.
-    parallel_blocks(1 + int64_t(tiles.size()), n_threads, [&](int64_t block, int) {
-        if (block == 0)
-            fill_tail(centers, scale);
-        else
-            fill_tile(centers, scale, tiles[block - 1]);
-    });
-}
-
-void CenterIndex::fill_tail(const Centers& centers, double scale) {
-    tail_at_.resize(place.size());
-    for (size_t f = 0; f < place.size(); ++f) tail_at_[f] = place[f].position;
-    for (int64_t k = 0; k < n_centers; ++k) {
-        const Center& center = centers.items[ids[k]];
-        for (int64_t e = 0; e < center.size(); ++e)
-            if (place[center.features[e]].count > 0)
-                tail[tail_at_[center.features[e]]++] = {int32_t(k), float(center.values[e] * scale)};
-    }
-}
-
-void CenterIndex::fill_tile(const Centers& centers, double scale, const Tile& tile) {
-    const int64_t columns = int64_t(tile.vectors) * simd->lanes;
-    float* const rows = head_.get() + tile.offset;
-    std::memset(rows, 0, size_t(n_head * columns) * sizeof(float));
-    for (int64_t k = tile.first; k < std::min(n_centers, tile.first + columns); ++k) {
-        const Center& center = centers.items[ids[k]];
-        for (int64_t e = 0; e < center.size(); ++e) {
-            const FeaturePlace at = place[center.features[e]];
-            if (at.count == FeaturePlace::kHead)
-                rows[int64_t(at.position) * columns + (k - tile.first)] = float(center.values[e] * scale);
+    parallel_blocks(n_ranges, n_threads, [&](int64_t r, int) {
+        for (const Tile& tile : tiles) {
+            const int64_t columns = int64_t(tile.vectors) * simd->lanes;
+            std::fill(head_.get() + tile.offset + head_of_range[r] * columns,
+                      head_.get() + tile.offset + head_of_range[r + 1] * columns, 0.0f);
         }
-    }
+        // How far each list is filled.
+        std::vector<int32_t> filled(std::min(d, (r + 1) * range) - r * range, 0);
+        visit_range(r, [&](int64_t k, int64_t from, int64_t to) {
+            const Center& center = centers.items[ids[k]];
+            const Tile& tile = tiles[k / width];
+            const int64_t columns = int64_t(tile.vectors) * simd->lanes;
+            float* const column = head_.get() + tile.offset + (k - tile.first);
+            for (int64_t e = from; e < to; ++e) {
+                const int32_t feature = center.features[e];
+                const FeaturePlace at = place[feature];
+                const float value = float(center.values[e] * scale);
+                if (at.count == FeaturePlace::kHead)
+                    column[int64_t(at.position) * columns] = value;
+                else
+                    tail[at.position + filled[feature - r * range]++] = {int32_t(k), value};
+            }
+        });
+    });
 }
 
 }  // namespace sparsecluster

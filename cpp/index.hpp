@@ -58,7 +58,7 @@ public:
     const Kernels* simd = nullptr;
     std::vector<int32_t> ids;
     int64_t n_centers = 0;
-    int64_t stride = 0;               // n_centers rounded up to whole vectors of any level
+    int64_t stride = 0;               // n_centers rounded up to whole vectors
     int64_t n_head = 0;
     bool direct = false;              // every feature has a head row, at its own number
     std::vector<FeaturePlace> place;  // per feature, unless direct
@@ -75,14 +75,11 @@ private:
     bool reserve_head(int64_t n_floats);
     bool build_direct(const Centers& centers, double scale, IndexLimits limits);
     void build_hybrid(const Centers& centers, double scale, int64_t head_limit, int n_threads);
-    void fill_tail(const Centers& centers, double scale);
-    void fill_tile(const Centers& centers, double scale, const Tile& tile);
 
     std::unique_ptr<float[], Free> head_;
     int64_t head_capacity_ = 0;
     std::vector<int32_t> filled_;     // where direct: features with anything in their head row,
     int64_t stride_of_filled_ = 0;    // and how wide these rows are
-    std::vector<uint32_t> tail_at_;
 };
 
 }  // namespace sparsecluster

@@ -34,7 +34,7 @@ struct Kernels {
     // The same for one row as it stands in CSR: slot = feature, value = values[e] * scale.
     void (*add_row)(int vectors, const float* tile, const int32_t* features, const float* values,
                     int64_t size, float scale, float* scores);
-    // Largest and second largest of n scores; n is a multiple of 16.
+    // Largest and second largest of n scores; n is a multiple of the lanes.
     Top2 (*top2)(const float* scores, int64_t n);
     // bounds[i] = max(bounds[i] - shift, 0), rounded down; writes the i with bounds[i] <= limits[i].
     int64_t (*relax_bounds)(float* bounds, const float* limits, int64_t n, float shift, int32_t* below);

@@ -42,10 +42,12 @@ template <int N>
 void csr_row(const float* tile, const int32_t* features, const float* values, int64_t size, float scale,
              float* scores) {
     constexpr int64_t width = N * LANES;
+    // Entries in turns to several sums, where one would wait for itself.
+    constexpr int kTurns = N == 1 ? 4 : N == 2 ? 2 : 1;
     for (int64_t begin = 0; begin < size; begin += kChunk) {
         const int64_t end = size - begin > kChunk ? begin + kChunk : size;
-        Vec sum[N] = {};
-        for (int64_t e = begin; e < end; ++e) {
+        Vec sum[kTurns][N] = {};
+        auto add = [&](int64_t e, int turn) {
             const int64_t ahead = e + kPrefetchAhead < size ? e + kPrefetchAhead : e;
 #pragma GCC unroll 8
             for (int64_t line = 0; line < width; line += 16)
@@ -53,10 +55,18 @@ void csr_row(const float* tile, const int32_t* features, const float* values, in
             const Vec x = splat(values[e] * scale);
             const float* center = tile + features[e] * width;
 #pragma GCC unroll 16
-            for (int v = 0; v < N; ++v) sum[v] += x * at(center + v * LANES);
-        }
+            for (int v = 0; v < N; ++v) sum[turn][v] += x * at(center + v * LANES);
+        };
+        int64_t e = begin;
+        for (; e + kTurns <= end; e += kTurns)
+#pragma GCC unroll 4
+            for (int turn = 0; turn < kTurns; ++turn) add(e + turn, turn);
+        for (; e < end; ++e) add(e, 0);
+#pragma GCC unroll 4
+        for (int turn = 1; turn < kTurns; ++turn)
+            for (int v = 0; v < N; ++v) sum[0][v] += sum[turn][v];
 #pragma GCC unroll 16
-        for (int v = 0; v < N; ++v) at(scores + v * LANES) += sum[v];
+        for (int v = 0; v < N; ++v) at(scores + v * LANES) += sum[0][v];
     }
 }
 
@@ -93,17 +103,20 @@ Top2 top2(const float* scores, int64_t n) {
         second = larger(second, smaller(score, best));
         best = larger(best, score);
     }
-    Top2 top{best[0], second[0], where[0]};
-    for (int lane = 1; lane < LANES; ++lane) {
-        if (best[lane] > top.best) {
-            top.second = top.best > second[lane] ? top.best : second[lane];
-            top.best = best[lane];
-            top.index = where[lane] + lane;
-        } else if (best[lane] > top.second) {
-            top.second = best[lane];
-        }
+    Mask lane = {};
+    for (int j = 0; j < LANES; ++j) lane[j] = j;
+    where += lane;
+    // The other half, the other quarter, ... of the lanes beside each one.
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        const Mask from = lane ^ half;
+        const Vec other = __builtin_shuffle(best, from), other_second = __builtin_shuffle(second, from);
+        const Mask other_where = __builtin_shuffle(where, from);
+        second = larger(larger(second, other_second), smaller(best, other));
+        where = other > best ? other_where : where;
+        best = larger(best, other);
     }
-    return top;
+    return {best[0], second[0], where[0]};
 }
 
 // Appends base + lane for the lanes that are set.

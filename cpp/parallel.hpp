@@ -124,11 +124,47 @@ private:
     std::vector<std::jthread> helpers_;  // last: they end before what they use
 };
 
-// The same for a single run.
+// A team for everything that this thread runs in parallel until the end of the scope: threads are not
+// started anew for each loop.
+class TeamScope {
+public:
+    explicit TeamScope(int n_threads) : team_(n_threads), n_threads_(n_threads), outer_(current_) {
+        current_ = this;
+    }
+    ~TeamScope() { current_ = outer_; }
+    TeamScope(const TeamScope&) = delete;
+    TeamScope& operator=(const TeamScope&) = delete;
+
+    // Runs the work if there is a scope whose team is free, and not larger than asked for.
+    template <class Work>
+    static bool run(int64_t n_blocks, int n_threads, const Work& work) {
+        if (!current_ || current_->busy_ || current_->n_threads_ > n_threads) return false;
+        TeamScope& scope = *current_;
+        scope.busy_ = true;
+        try {
+            scope.team_.run(n_blocks, work);
+        } catch (...) {
+            scope.busy_ = false;
+            throw;
+        }
+        scope.busy_ = false;
+        return true;
+    }
+
+private:
+    Team team_;
+    int n_threads_;
+    bool busy_ = false;
+    TeamScope* outer_;
+    static inline thread_local TeamScope* current_ = nullptr;
+};
+
+// Calls work(block, thread) for every block; with the team of the scope, or one for this loop.
 template <class Work>
 void parallel_blocks(int64_t n_blocks, int n_threads, const Work& work) {
-    Team team(int(std::clamp<int64_t>(n_threads, 1, std::max<int64_t>(n_blocks, 1))));
-    team.run(n_blocks, work);
+    const int useful = int(std::clamp<int64_t>(n_threads, 1, std::max<int64_t>(n_blocks, 1)));
+    if (useful > 1 && TeamScope::run(n_blocks, n_threads, work)) return;
+    Team(useful).run(n_blocks, work);
 }
 
 }  // namespace sparsecluster

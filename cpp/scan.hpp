@@ -160,7 +160,7 @@ inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const Sca
     // Roundings on the way to a score: of the inputs, of products, of the sums (Higham 2002, chapter 3).
     // The 8 leaves room for the window of settle().
     const double roundings = kUnit * double(std::min(n_head, kChunk) + n_head / kChunk + n_tail + 8);
-    scanned.rounding = roundings / (1 - std::min(roundings, 0.5));
+    scanned.rounding = roundings * (1 + 2 * roundings);  // at least roundings / (1 - roundings) up to a half
     scanned.error =
         scanned.rounding * index.max_norm * (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
     return scanned;

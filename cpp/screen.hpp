@@ -28,8 +28,14 @@ struct ColumnRest {
 struct ScreenScratch {
     std::vector<float> reach;  // per row of a chunk: at least its product with the candidate
     std::vector<ColumnRest> columns;
-    std::vector<int32_t> survivors;
     int64_t visited = 0;  // entries of columns
+};
+
+// The rows that a candidate could be nearest to, and what choosing it would gain at most: the weighted sum of
+// how much the squared distances fall.
+struct Survivors {
+    std::vector<int32_t> rows;
+    double most = 0;
 };
 
 // The rows by feature, scaled, and for groups of frequent features each row's norm within the group. The product
@@ -40,11 +46,11 @@ public:
     template <class V, class I>
     void build(const Matrix<V, I>& view, const Rows& rows);
 
-    // Leaves in scratch.survivors the rows i whose product with the candidate may exceed
-    // |candidate|^2 / 2 + offset[i]. The first n_bounded groups are bounded, the other features visited.
+    // Finds the rows i whose product with the candidate may exceed |candidate|^2 / 2 + offset[i]. The first
+    // n_bounded groups are bounded, the other features visited. `weights` may be null.
     template <class V, class I>
     void find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
-              int n_bounded, ScreenScratch& scratch) const;
+              const double* weights, int n_bounded, ScreenScratch& scratch, Survivors& survivors) const;
 
     int n_groups() const { return n_groups_; }
 
@@ -62,7 +68,7 @@ private:
     static constexpr double kGroupGrowth = 1.3;
     static constexpr int64_t kRarest = 512;  // in fewer than one of so many rows: not frequent
     // Rows that are screened together, so that their sums stay in the first-level cache.
-    static constexpr int64_t kChunkRows = 4096;
+    static constexpr int64_t kChunkRows = 16384;
 
     const Kernels* simd_ = nullptr;
     int64_t n_ = 0;
@@ -117,7 +123,7 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
 
 template <class V, class I>
 void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
-                  int n_bounded, ScreenScratch& scratch) const {
+                  const double* weights, int n_bounded, ScreenScratch& scratch, Survivors& survivors) const {
     const Kernels& simd = *simd_;
     double group_norm2[kMaxGroups] = {};
     scratch.columns.clear();
@@ -146,8 +152,8 @@ void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double sca
     const double slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
     const double least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
     scratch.reach.resize(kChunkRows);
-    scratch.survivors.resize(n_);
     int64_t n_survivors = 0;
+    double most = 0;
     for (int64_t begin = 0; begin < n_; begin += kChunkRows) {
         const int64_t count = std::min(kChunkRows, n_ - begin);
         float* const reach = scratch.reach.data();
@@ -155,18 +161,26 @@ void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double sca
         const int32_t first = int32_t(begin), end = int32_t(begin + count);
         for (ColumnRest& column : scratch.columns) {
             const ColumnEntry* entry = column.begin;
-            for (; entry < column.end && entry->row < end; ++entry)
-                reach[entry->row - first] += column.value * entry->value;
-            column.begin = entry;
+            const ColumnEntry* stop = column.end;
+            if (end < n_) stop = std::partition_point(entry, stop, [&](auto e) { return e.row < end; });
+            for (; entry < stop; ++entry) reach[entry->row - first] += column.value * entry->value;
+            column.begin = stop;
         }
-        int32_t* const found = scratch.survivors.data() + n_survivors;
+        if (int64_t(survivors.rows.size()) < n_survivors + count) survivors.rows.resize(n_survivors + count);
+        int32_t* const found = survivors.rows.data() + n_survivors;
         const int64_t n_found = simd.collect_above(reach, norms_.data() + begin, offset + begin, count,
                                                    float(slack), float(least), found);
-        for (int64_t s = 0; s < n_found; ++s) found[s] += first;
+        for (int64_t s = 0; s < n_found; ++s) {
+            const double above = double(reach[found[s]]) - double(least);
+            found[s] += first;
+            most += (weights ? weights[found[s]] : 1.0) *
+                    (above + slack * double(norms_[found[s]]) - double(offset[found[s]]));
+        }
         n_survivors += n_found;
         for (int g = 0; g < n_factors; ++g) group_norms[g] += count;
     }
-    scratch.survivors.resize(n_survivors);
+    survivors.rows.resize(n_survivors);
+    survivors.most = 2 * most / (scale * scale);
 }
 
 }  // namespace sparsecluster

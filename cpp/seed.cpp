@@ -2,6 +2,8 @@
 #include "seed.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -19,14 +21,17 @@ namespace {
 constexpr int64_t kBlock = 256;
 // Below this share of the norms a distance is computed directly, for its digits.
 constexpr double kCancelled = 0x1p-20;
-// Work of the two screens, in visits of a column entry: a survivor's entry, a row in a pass over the group
-// norms, and an entry and a row of a scan.
-constexpr double kCheck = 3, kGroupRow = 0.02, kScanEntry = 1.2, kScanRow = 40;
-// The screen by columns is left aside for up to so many steps when a scan would be less than half its work.
+// Work of the screen by columns, in visits of a column entry: an entry of a row that is measured, a survivor, a row
+// in a pass over the group norms.
+constexpr double kCheck = 3, kSurvivor = 4, kGroupRow = 0.02;
+// Entries of rows that are measured by one thread at a time.
+constexpr int64_t kPortion = 1 << 14;
+constexpr int64_t kMostPortions = 64;
+// The screen by columns is left aside for up to so many steps when scans are faster.
 constexpr int64_t kLongestRest = 64;
 constexpr int64_t kHeadLimit = int64_t(256) << 20;  // bytes of the index of candidates
 
-// What a candidate would gain, and the new squared distance of every row that it is nearest to.
+// What a candidate gains, and the new squared distance of every row that it is nearest to.
 struct Trial {
     int64_t row = -1;
     int64_t gain = -1;  // fixed point, so that the order of summation does not matter
@@ -38,12 +43,15 @@ struct Trial {
     }
 };
 
+struct Candidate {
+    int64_t row = -1;
+    Survivors survivors;
+};
+
 struct ThreadState {
     ScreenScratch screen;
-    std::vector<double> spread;  // the candidate by feature, zero between trials
-    int64_t checked = 0;         // entries of rows that survived the screen
-    Trial current, best;
-    std::vector<std::vector<int32_t>> survivors;  // per candidate, where all are screened together
+    std::vector<double> spread;         // the candidate by feature, zero between portions
+    std::vector<Survivors> survivors;   // per candidate, where all are screened together
 };
 
 template <class V, class I>
@@ -67,16 +75,23 @@ public:
         for (int64_t step = 1; step < options_.n_clusters; ++step) {
             const double potential = total();
             if (!(potential > 0)) break;
-            const std::vector<int64_t> candidates = draw(step - 1, potential);
+            draw(step - 1, potential);
             const bool by_columns = by_columns_ && rest_ <= 0;
-            if (!by_columns) screen_together(candidates);
-            const Trial& winner = best_of(candidates, by_columns);
+            const auto started = std::chrono::steady_clock::now();
+            if (by_columns)
+                screen_by_columns();
+            else
+                screen_together();
+            const Trial& winner = best_candidate();
             accept(winner);
             seeds.rows.push_back(winner.row);
-            if (by_columns)
-                adapt(int64_t(candidates.size()));
-            else
+            const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
+            if (by_columns) {
+                adapt(taken.count());
+            } else {
+                scan_seconds_ = std::min(scan_seconds_, taken.count());
                 --rest_;
+            }
         }
         seeds.potential = total();
         return seeds;
@@ -93,7 +108,7 @@ private:
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
         std::vector<int32_t> all(n_);
         std::iota(all.begin(), all.end(), 0);
-        measure(row, all, states_[0], [&](int32_t i, double distance2) { distance2_[i] = distance2; });
+        measure(row, all, [&](int64_t, int32_t i, double distance2) { distance2_[i] = distance2; });
         for (size_t b = 0; b < block_potential_.size(); ++b) refresh_block(int64_t(b));
     }
 
@@ -114,8 +129,8 @@ private:
     }
 
     // Candidate rows of one step, drawn in proportion to weight times squared distance.
-    std::vector<int64_t> draw(int64_t step, double potential) const {
-        std::vector<int64_t> candidates;
+    void draw(int64_t step, double potential) {
+        std::vector<int64_t> drawn;
         for (int64_t c = 0; c < options_.n_candidates; ++c) {
             double left = options_.draws[step * options_.n_candidates + c] * potential;
             size_t b = 0;
@@ -132,46 +147,60 @@ private:
             // Rounding can run past the last block that has any potential.
             for (int64_t i = n_; chosen < 0 && i-- > 0;)
                 if (weight(i) * distance2_[i] > 0) chosen = i;
-            candidates.push_back(chosen);
+            drawn.push_back(chosen);
         }
-        std::sort(candidates.begin(), candidates.end());
-        candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-        return candidates;
+        std::sort(drawn.begin(), drawn.end());
+        drawn.erase(std::unique(drawn.begin(), drawn.end()), drawn.end());
+        candidates_.resize(drawn.size());
+        for (size_t c = 0; c < drawn.size(); ++c) candidates_[c].row = drawn[c];
     }
 
-    // The candidate with the least potential; the lowest row where two are equal.
-    const Trial& best_of(const std::vector<int64_t>& candidates, bool by_columns) {
-        for (ThreadState& state : states_) {
-            state.best.row = -1;
-            state.screen.visited = state.checked = 0;
-        }
-        team_.run(int64_t(candidates.size()), [&](int64_t c, int thread) {
-            ThreadState& state = states_[thread];
-            const int64_t row = candidates[c];
-            Trial& trial = state.current;
-            trial.row = row;
-            trial.gain = 0;
-            trial.nearer.clear();
-            trial.distance2.clear();
-            auto consider = [&](int32_t i, double distance2) {
-                if (distance2 >= distance2_[i]) return;
-                trial.gain += std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
-                trial.nearer.push_back(i);
-                trial.distance2.push_back(distance2);
-            };
-            if (by_columns) {
-                screen_.find(view_.row(row), rows_.norm2[row], rows_.scale, offset_.data(), n_bounded_,
-                             state.screen);
-                measure(row, state.screen.survivors, state, consider);
-            } else {
-                for (const ThreadState& part : states_) measure(row, part.survivors[c], state, consider);
-            }
-            if (trial.better_than(state.best)) std::swap(state.current, state.best);
+    // The candidate with the least potential; the lowest row where two are equal. Those that cannot gain as
+    // much as another one does are not measured.
+    const Trial& best_candidate() {
+        constexpr double kSlack = 1 + 1e-6;
+        std::vector<const Candidate*> order;
+        for (const Candidate& candidate : candidates_) order.push_back(&candidate);
+        std::stable_sort(order.begin(), order.end(), [](const Candidate* a, const Candidate* b) {
+            return a->survivors.most > b->survivors.most;
         });
-        const Trial* best = &states_[0].best;
-        for (ThreadState& state : states_)
-            if (state.best.row >= 0 && state.best.better_than(*best)) best = &state.best;
-        return *best;
+        best_.row = -1;
+        checked_ = 0;
+        for (const Candidate* candidate : order) {
+            // Each row may be rounded up to a whole step.
+            const double most = candidate->survivors.most * gain_step_ * kSlack +
+                                double(candidate->survivors.rows.size());
+            if (best_.row >= 0 && most < double(best_.gain)) break;
+            try_candidate(*candidate);
+            if (current_.better_than(best_)) std::swap(current_, best_);
+        }
+        return best_;
+    }
+
+    void try_candidate(const Candidate& candidate) {
+        std::vector<Trial>& parts = parts_;
+        for (Trial& part : parts) {
+            part.gain = 0;
+            part.nearer.clear();
+            part.distance2.clear();
+        }
+        checked_ += measure(candidate.row, candidate.survivors.rows,
+                            [&](int64_t portion, int32_t i, double distance2) {
+                                if (distance2 >= distance2_[i]) return;
+                                Trial& part = parts[portion];
+                                part.gain += std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
+                                part.nearer.push_back(i);
+                                part.distance2.push_back(distance2);
+                            });
+        current_.row = candidate.row;
+        current_.gain = 0;
+        current_.nearer.clear();
+        current_.distance2.clear();
+        for (const Trial& part : parts) {
+            current_.gain += part.gain;
+            current_.nearer.insert(current_.nearer.end(), part.nearer.begin(), part.nearer.end());
+            current_.distance2.insert(current_.distance2.end(), part.distance2.begin(), part.distance2.end());
+        }
     }
 
     void accept(const Trial& winner) {
@@ -184,51 +213,88 @@ private:
             if (stale[b]) refresh_block(int64_t(b));
     }
 
+    void screen_by_columns() {
+        for (ThreadState& state : states_) state.screen.visited = 0;
+        parallel_blocks(int64_t(candidates_.size()), n_threads_, [&](int64_t c, int thread) {
+            const int64_t row = candidates_[c].row;
+            screen_.find(view_.row(row), rows_.norm2[row], rows_.scale, offset_.data(), options_.weights,
+                         n_bounded_, states_[thread].screen, candidates_[c].survivors);
+        });
+    }
+
     // Screens all candidates together, as if they were centers: pays while most rows survive the other screen.
-    void screen_together(const std::vector<int64_t>& candidates) {
+    void screen_together() {
         Centers centers;
         centers.n_features = view_.n_features;
-        centers.items.resize(candidates.size());
-        for (size_t c = 0; c < candidates.size(); ++c) {
-            const auto row = view_.row(candidates[c]);
+        centers.items.resize(candidates_.size());
+        for (size_t c = 0; c < candidates_.size(); ++c) {
+            const auto row = view_.row(candidates_[c].row);
             centers.items[c].features.assign(row.features, row.features + row.size);
             centers.items[c].values.assign(row.values, row.values + row.size);
-            centers.items[c].norm2 = rows_.norm2[candidates[c]];
+            centers.items[c].norm2 = rows_.norm2[candidates_[c].row];
         }
         index_.build(centers, rows_.scale, {kHeadLimit, direct_limit(rows_)}, n_threads_);
         for (ThreadState& state : states_) {
-            state.survivors.resize(candidates.size());
-            for (auto& rows : state.survivors) rows.clear();
+            state.survivors.resize(candidates_.size());
+            for (Survivors& survivors : state.survivors) {
+                survivors.rows.clear();
+                survivors.most = 0;
+            }
         }
         scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
              [&](const Scanned& scanned, const auto&, int thread) {
                  const double least = double(offset_[scanned.row]) - scanned.error;
-                 for (size_t c = 0; c < candidates.size(); ++c)
-                     if (scanned.scores[c] >= least)
-                         states_[thread].survivors[c].push_back(int32_t(scanned.row));
+                 for (size_t c = 0; c < candidates_.size(); ++c) {
+                     if (scanned.scores[c] < least) continue;
+                     Survivors& survivors = states_[thread].survivors[c];
+                     survivors.rows.push_back(int32_t(scanned.row));
+                     survivors.most += weight(scanned.row) * (double(scanned.scores[c]) - least);
+                 }
              });
+        for (size_t c = 0; c < candidates_.size(); ++c) {
+            Survivors& all = candidates_[c].survivors;
+            all.rows.clear();
+            all.most = 0;
+            for (const ThreadState& state : states_) {
+                const Survivors& part = state.survivors[c];
+                all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
+                all.most += 2 * part.most / (rows_.scale * rows_.scale);
+            }
+        }
     }
 
-    // Calls visit(i, squared distance) for the listed rows, each product summed in feature order.
+    // Calls visit(portion, i, squared distance) for the listed rows, each product summed in feature order.
+    // Portions, numbered from 0, may run side by side. Gives the number of entries that were read.
     template <class Visit>
-    void measure(int64_t row, const std::vector<int32_t>& survivors, ThreadState& state,
-                 const Visit& visit) const {
+    int64_t measure(int64_t row, const std::vector<int32_t>& survivors, const Visit& visit) {
         const auto candidate = view_.row(row);
-        if (state.spread.empty()) state.spread.assign(view_.n_features, 0.0);
-        for (int64_t e = 0; e < candidate.size; ++e)
-            state.spread[candidate.features[e]] = double(candidate.values[e]);
-        for (size_t s = 0; s < survivors.size(); ++s) {
-            if (s + 1 < survivors.size()) prefetch_row(survivors[s + 1]);
-            const int32_t i = survivors[s];
-            const auto other = view_.row(i);
-            double product = 0;
-            for (int64_t e = 0; e < other.size; ++e)
-                product += state.spread[other.features[e]] * double(other.values[e]);
-            state.checked += other.size;
-            const double norms = rows_.norm2[i] + rows_.norm2[row], expanded = norms - 2 * product;
-            visit(i, expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate));
-        }
-        for (int64_t e = 0; e < candidate.size; ++e) state.spread[candidate.features[e]] = 0.0;
+        const int64_t n_survivors = int64_t(survivors.size());
+        const double row_size = double(view_.nnz()) / double(n_) + 1;
+        const int64_t n_portions =
+            std::clamp<int64_t>(int64_t(double(n_survivors) * row_size / kPortion), 1, kMostPortions);
+        std::atomic<int64_t> read{0};
+        parallel_blocks(n_portions, n_threads_, [&](int64_t portion, int thread) {
+            std::vector<double>& spread = states_[thread].spread;
+            if (spread.empty()) spread.assign(view_.n_features, 0.0);
+            for (int64_t e = 0; e < candidate.size; ++e)
+                spread[candidate.features[e]] = double(candidate.values[e]);
+            const int64_t end = (portion + 1) * n_survivors / n_portions;
+            int64_t entries = 0;
+            for (int64_t s = portion * n_survivors / n_portions; s < end; ++s) {
+                if (s + 1 < end) prefetch_row(survivors[s + 1]);
+                const int32_t i = survivors[s];
+                const auto other = view_.row(i);
+                double product = 0;
+                for (int64_t e = 0; e < other.size; ++e)
+                    product += spread[other.features[e]] * double(other.values[e]);
+                entries += other.size;
+                const double norms = rows_.norm2[i] + rows_.norm2[row], expanded = norms - 2 * product;
+                visit(portion, i, expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate));
+            }
+            for (int64_t e = 0; e < candidate.size; ++e) spread[candidate.features[e]] = 0.0;
+            read += entries;
+        });
+        return read;
     }
 
     void prefetch_row(int64_t i) const {
@@ -240,17 +306,19 @@ private:
     }
 
     // Bounding one more group of frequent features saves visits and costs survivors: goes up or down by
-    // one group a step, turning where the work got more. Only speed depends on it.
-    void adapt(int64_t n_candidates) {
-        double work = 0;
-        for (const ThreadState& state : states_)
-            work += double(state.screen.visited) + kCheck * double(state.checked);
-        work = work / double(n_candidates) + kGroupRow * double(n_) * n_bounded_;
+    // one group a step, turning where the work got more. Where a scan was faster, scans are used for a while.
+    // Only speed depends on it.
+    void adapt(double seconds) {
+        const double n_candidates = double(candidates_.size());
+        double work = kCheck * double(checked_);
+        for (const ThreadState& state : states_) work += double(state.screen.visited);
+        for (const Candidate& candidate : candidates_)
+            work += kSurvivor * double(candidate.survivors.rows.size());
+        work = work / n_candidates + kGroupRow * double(n_) * n_bounded_;
         if (work > last_work_) direction_ = -direction_;
         last_work_ = work;
         n_bounded_ = std::clamp(n_bounded_ + direction_, 0, screen_.n_groups());
-        const double scan_work = kScanEntry * double(view_.nnz()) + kScanRow * double(n_);
-        if (work * double(n_candidates) > 2 * scan_work) {
+        if (seconds > scan_seconds_) {
             rest_ = last_rest_ = std::min(2 * last_rest_, kLongestRest);
             n_bounded_ = 0;
             direction_ = 1;
@@ -273,10 +341,15 @@ private:
     int n_bounded_ = 0;  // groups that are bounded, not visited
     int direction_ = 1;
     double last_work_ = std::numeric_limits<double>::infinity();
-    int64_t rest_ = 4, last_rest_ = 1;  // steps without the screen by columns
+    int64_t rest_ = 2, last_rest_ = 1;  // steps without the screen by columns
+    double scan_seconds_ = std::numeric_limits<double>::infinity();  // the fastest scan
+    std::vector<Candidate> candidates_;  // of this step, by row
+    Trial current_, best_;
+    std::vector<Trial> parts_ = std::vector<Trial>(kMostPortions);
+    int64_t checked_ = 0;  // entries of rows that were measured in this step
     CenterIndex index_;
     std::vector<ScanScratch> scratches_;
-    Team team_;
+    TeamScope team_;
     std::vector<ThreadState> states_;
 };
 

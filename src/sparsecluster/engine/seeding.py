@@ -83,8 +83,8 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
 
 
 def n_candidates(n_clusters: int) -> int:
-    """Rows that greedy k-means++ tries a step: 2 + log2 K, as in SparseKmeans (appendix B)."""
-    return 2 + int(np.log2(n_clusters))
+    """Rows that greedy k-means++ tries a step: 2 + ln K, as scikit-learn and sparsekmeans do."""
+    return 2 + int(np.log(n_clusters))
 
 
 def greedy_kmeans_plusplus(
