@@ -18,6 +18,7 @@
 #include "exact.hpp"
 #include "kernels.hpp"
 #include "parallel.hpp"
+#include "roofline.hpp"
 #include "seed.hpp"
 #include "update.hpp"
 
@@ -352,6 +353,24 @@ NB_MODULE(_core, m) {
              "weights"_a.none(), "n_clusters"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
 
+    m.def("tile_rates",
+          [](const PyRows& rows, const Centers& centers, int n_threads) {
+              require(centers.n_features == rows.rows->n_features() && centers.size() >= 1,
+                      "centers do not fit the rows");
+              TileRates rates;
+              {
+                  nb::gil_scoped_release release;
+                  rates = tile_rates(*rows.rows, centers, n_threads);
+              }
+              nb::dict out;
+              out["tile"] = rates.tile;
+              out["reads"] = rates.reads;
+              out["cached"] = rates.cached;
+              out["whole"] = rates.whole;
+              out["entries"] = rates.entries;
+              return out;
+          },
+          "rows"_a, "centers"_a, "n_threads"_a);
     m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a);
     m.def("own_cost", &py_own_cost, "rows"_a, "centers"_a, "labels"_a, "weights"_a.none(), "n_threads"_a);
     m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);

@@ -29,6 +29,14 @@ struct Matrix {
         if (!indptr) return {features, values + i * n_features, n_features};
         return {features + indptr[i], values + indptr[i], indptr[i + 1] - indptr[i]};
     }
+    // Asks for row i to be brought into the cache.
+    void prefetch(int64_t i) const {
+        const Row<V, I> ahead = row(i);
+        for (int64_t e = 0; e < ahead.size; e += 16) {
+            __builtin_prefetch(ahead.features + e);
+            __builtin_prefetch(ahead.values + e);
+        }
+    }
     int64_t nnz() const { return indptr ? indptr[n_rows] : n_rows * n_features; }
 };
 

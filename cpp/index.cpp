@@ -147,7 +147,10 @@ void CenterIndex::build_hybrid(const Centers& centers, double scale, int64_t hea
     if (n_tail > int64_t(UINT32_MAX)) throw std::length_error("the centers have more than 2^32 entries");
 
     tiles.clear();
-    const int64_t width = int64_t(simd->lanes) * simd->tile_vectors;
+    // As few tiles as hold all centers, and these about equally wide.
+    const int64_t n_vectors = stride / simd->lanes;
+    const int64_t n_tiles = (n_vectors + simd->tile_vectors - 1) / simd->tile_vectors;
+    const int64_t width = (n_vectors + n_tiles - 1) / std::max<int64_t>(n_tiles, 1) * simd->lanes;
     for (int64_t first = 0; first < n_centers; first += width) {
         const int64_t left = std::min(width, n_centers - first);
         tiles.push_back({first, int((left + simd->lanes - 1) / simd->lanes), first * n_head});

@@ -31,7 +31,10 @@ struct Kernels {
     // scores[r][0 .. vectors*lanes) += sum over the entries e of row r of e.value * tile[e.slot][...]
     void (*add_tile)(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
                      int64_t n_rows, float* scores, int64_t stride);
-    // The same for one row as it stands in CSR: slot = feature, value = values[e] * scale.
+    // Reads what add_tile reads, in the same order, and does nothing with it: the limit of the memory.
+    void (*read_tile)(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
+                      int64_t n_rows, float* scores, int64_t stride);
+    // add_tile for one row as it stands in CSR: slot = feature, value = values[e] * scale.
     void (*add_row)(int vectors, const float* tile, const int32_t* features, const float* values,
                     int64_t size, float scale, float* scores);
     // Largest and second largest of n scores; n is a multiple of the lanes.

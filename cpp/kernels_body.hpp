@@ -39,6 +39,25 @@ void tile_rows(const float* tile, const HeadEntry* entries, const int64_t* row_b
 }
 
 template <int N>
+void read_rows(const float* tile, const HeadEntry* entries, const int64_t* row_begin, int64_t n_rows,
+               float* scores, int64_t stride) {
+    constexpr int64_t width = N * LANES;
+    for (int64_t r = 0; r < n_rows; ++r) {
+        Mask bits[N] = {};
+        for (int64_t e = row_begin[r]; e < row_begin[r + 1]; ++e) {
+            const float* ahead = tile + entries[e + kPrefetchAhead].slot * width;
+#pragma GCC unroll 8
+            for (int64_t line = 0; line < width; line += 16) __builtin_prefetch(ahead + line);
+            const float* center = tile + entries[e].slot * width;
+#pragma GCC unroll 16
+            for (int v = 0; v < N; ++v) bits[v] |= *reinterpret_cast<const Mask*>(center + v * LANES);
+        }
+#pragma GCC unroll 16
+        for (int v = 0; v < N; ++v) *reinterpret_cast<Mask*>(scores + r * stride + v * LANES) |= bits[v];
+    }
+}
+
+template <int N>
 void csr_row(const float* tile, const int32_t* features, const float* values, int64_t size, float scale,
              float* scores) {
     constexpr int64_t width = N * LANES;
@@ -88,6 +107,15 @@ void pick_tile(int vectors, const float* tile, const HeadEntry* entries, const i
         tile_rows<N>(tile, entries, row_begin, n_rows, scores, stride);
     else if constexpr (N > 1)
         pick_tile<N - 1>(vectors, tile, entries, row_begin, n_rows, scores, stride);
+}
+
+template <int N>
+void pick_read(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
+               int64_t n_rows, float* scores, int64_t stride) {
+    if (vectors == N)
+        read_rows<N>(tile, entries, row_begin, n_rows, scores, stride);
+    else if constexpr (N > 1)
+        pick_read<N - 1>(vectors, tile, entries, row_begin, n_rows, scores, stride);
 }
 
 inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
@@ -181,6 +209,7 @@ const Kernels table = {LEVEL_NAME,
                        LANES,
                        TILE_VECTORS,
                        pick_tile<TILE_VECTORS>,
+                       pick_read<TILE_VECTORS>,
                        pick_row<TILE_VECTORS>,
                        top2,
                        relax_bounds,

@@ -108,31 +108,16 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, cons
     std::fill_n(head, kPrefetchAhead, HeadEntry{0, 0.0f});
 }
 
-// Fills in the scores of a block of rows, and how many entries of each went into head and tail.
+// Everything but the tiles: starts the scores of a block of rows, packs the rows, adds the lists.
 template <class V, class I>
-void score_block(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
+void start_block(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
                  int64_t begin, int64_t end, ScanScratch& scratch) {
     scratch.scores.resize((end - begin) * index.stride);
-    auto scores_of = [&](int64_t r) { return scratch.scores.data() + r * index.stride; };
-    for (int64_t r = 0; r < end - begin; ++r) std::copy(index.start.begin(), index.start.end(), scores_of(r));
-
-    if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
-        // Rows that can be read as they are, unless their scale is none for float.
-        if (index.direct && scale > 0x1p-100 && scale < 0x1p100) {
-            scratch.head_begin.assign(1, 0);
-            scratch.tail_begin.assign(end - begin + 1, 0);
-            for (int64_t r = 0; r < end - begin; ++r) {
-                const auto row = view.row(ids ? ids[begin + r] : begin + r);
-                index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
-                                    row.values, row.size, float(scale), scores_of(r));
-                scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
-            }
-            return;
-        }
-    }
+    for (int64_t r = 0; r < end - begin; ++r)
+        std::copy(index.start.begin(), index.start.end(), scratch.scores.data() + r * index.stride);
     pack(view, index, scale, ids, begin, end, scratch);
     for (int64_t r = 0; r < end - begin; ++r) {
-        float* const scores = scores_of(r);
+        float* const scores = scratch.scores.data() + r * index.stride;
         for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
             const TailVisit visit = scratch.tail[t];
             const TailEntry* entry = index.tail.data() + visit.begin;
@@ -140,6 +125,36 @@ void score_block(const Matrix<V, I>& view, double scale, const CenterIndex& inde
                 scores[entry[e].center] += visit.value * entry[e].value;
         }
     }
+}
+
+// Few centers: rows that can be read as they are, unless their scale is none for float.
+template <class V, class I>
+bool score_as_stored(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
+                     int64_t begin, int64_t end, ScanScratch& scratch) {
+    if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
+        if (!index.direct || scale <= 0x1p-100 || scale >= 0x1p100) return false;
+        scratch.scores.resize((end - begin) * index.stride);
+        scratch.head_begin.assign(1, 0);
+        scratch.tail_begin.assign(end - begin + 1, 0);
+        for (int64_t r = 0; r < end - begin; ++r) {
+            float* const scores = scratch.scores.data() + r * index.stride;
+            std::copy(index.start.begin(), index.start.end(), scores);
+            const auto row = view.row(ids ? ids[begin + r] : begin + r);
+            index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
+                                row.values, row.size, float(scale), scores);
+            scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
+        }
+        return true;
+    }
+    return false;
+}
+
+// Fills in the scores of a block of rows, and how many entries of each went into head and tail.
+template <class V, class I>
+void score_block(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
+                 int64_t begin, int64_t end, ScanScratch& scratch) {
+    if (score_as_stored(view, scale, index, ids, begin, end, scratch)) return;
+    start_block(view, scale, index, ids, begin, end, scratch);
     for (const Tile& tile : index.tiles)
         index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
                              scratch.head_begin.data(), end - begin, scratch.scores.data() + tile.first,
@@ -166,20 +181,24 @@ inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const Sca
     return scanned;
 }
 
+// Rows that are scanned together, so that their scores stay in the cache.
+inline int64_t block_rows(const CenterIndex& index) {
+    constexpr int64_t kScoreBytes = 256 << 10;
+    return std::clamp<int64_t>(kScoreBytes / (index.stride * int64_t(sizeof(float))), 4, 256);
+}
+
 // Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1).
 template <class OnRow>
 void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_t n_ids, int n_threads,
           std::vector<ScanScratch>& scratches, const OnRow& on_row) {
-    constexpr int64_t kScoreBytes = 256 << 10;
-    const int64_t block_rows =
-        std::clamp<int64_t>(kScoreBytes / (index.stride * int64_t(sizeof(float))), 4, 256);
+    const int64_t block = block_rows(index);
     if (int64_t(scratches.size()) < n_threads) scratches.resize(n_threads);
     std::visit(
         [&](const auto& view) {
-            parallel_blocks((n_ids + block_rows - 1) / block_rows, n_threads, [&](int64_t b, int thread) {
+            parallel_blocks((n_ids + block - 1) / block, n_threads, [&](int64_t b, int thread) {
                 ScanScratch& scratch = scratches[thread];
-                const int64_t block_end = std::min(n_ids, (b + 1) * block_rows);
-                for (int64_t begin = b * block_rows, end; begin < block_end; begin = end) {
+                const int64_t block_end = std::min(n_ids, (b + 1) * block);
+                for (int64_t begin = b * block, end; begin < block_end; begin = end) {
                     end = end_of_pack(view, ids, begin, block_end);
                     score_block(view, rows.scale, index, ids, begin, end, scratch);
                     for (int64_t p = begin; p < end; ++p) {

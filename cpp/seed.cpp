@@ -281,7 +281,7 @@ private:
             const int64_t end = (portion + 1) * n_survivors / n_portions;
             int64_t entries = 0;
             for (int64_t s = portion * n_survivors / n_portions; s < end; ++s) {
-                if (s + 1 < end) prefetch_row(survivors[s + 1]);
+                if (s + 1 < end) view_.prefetch(survivors[s + 1]);
                 const int32_t i = survivors[s];
                 const auto other = view_.row(i);
                 double product = 0;
@@ -295,14 +295,6 @@ private:
             read += entries;
         });
         return read;
-    }
-
-    void prefetch_row(int64_t i) const {
-        const auto row = view_.row(i);
-        for (int64_t e = 0; e < row.size; e += 16) {
-            __builtin_prefetch(row.features + e);
-            __builtin_prefetch(row.values + e);
-        }
     }
 
     // Bounding one more group of frequent features saves visits and costs survivors: goes up or down by

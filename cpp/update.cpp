@@ -56,6 +56,18 @@ inline void FixedScale::add(FixedSum& sum, double term, int64_t sign) const {
     sum.fine += sign * to_fixed((scaled - double(whole)) * power_of_two(fine));
 }
 
+namespace {
+
+// |a - b|^2, in one run where both have the same features, as most centers have that moved a little.
+double shift2(const Center& a, const Center& b) {
+    if (a.features != b.features) return direct_distance2(as_row(a), as_row(b));
+    double sum = 0;
+    for (int64_t e = 0; e < a.size(); ++e) sum += (a.values[e] - b.values[e]) * (a.values[e] - b.values[e]);
+    return sum;
+}
+
+}  // namespace
+
 Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters)
     : rows_(rows), columns_(columns), weights_(weights), scales_(rows.n_features()),
       labels_(rows.n_rows(), -1), clusters_(n_clusters) {
@@ -113,17 +125,19 @@ Sums::Changes Sums::take_changes(const int32_t* labels, UpdateStats& stats) {
 
 template <class View>
 Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll) {
+    constexpr int64_t kAhead = 4;
     Cluster& cluster = clusters_[k];
     if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
-    for (size_t e = 0; e < cluster.features.size(); ++e) {
-        scratch.fixed[cluster.features[e]] = cluster.sums[e];
-        scratch.touched.insert(cluster.features[e]);
-    }
     for (int64_t c = changes.begin[k]; c < changes.begin[k + 1]; ++c) {
         const int64_t sign = changes.rows[c] >= 0 ? 1 : -1;
         const int64_t i = sign > 0 ? changes.rows[c] : ~changes.rows[c];
         const double weight = weight_of(i);
         if (poll && c % 256 == 0) poll_interrupt();
+        // The rows of a cluster lie apart.
+        if (c + kAhead < changes.begin[k + 1]) {
+            const int64_t ahead = changes.rows[c + kAhead];
+            view.prefetch(ahead >= 0 ? ahead : ~ahead);
+        }
         weight_scale_.add(cluster.fixed_weight, weight, sign);
         const auto row = view.row(i);
         for (int64_t e = 0; e < row.size; ++e) {
@@ -132,14 +146,31 @@ Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Sc
             scratch.touched.insert(f);
         }
     }
-    cluster.features.clear();
-    cluster.sums.clear();
+    // The sums before, with the changes worked in.
+    std::vector<int32_t>& features = scratch.features;
+    std::vector<FixedSum>& sums = scratch.merged;
+    features.clear();
+    sums.clear();
+    size_t at = 0;
+    auto copy_until = [&](size_t end) {
+        features.insert(features.end(), cluster.features.begin() + at, cluster.features.begin() + end);
+        sums.insert(sums.end(), cluster.sums.begin() + at, cluster.sums.begin() + end);
+        at = end;
+    };
     scratch.touched.drain([&](int32_t feature) {
-        if (scratch.fixed[feature].zero()) return;
-        cluster.features.push_back(feature);
-        cluster.sums.push_back(scratch.fixed[feature]);
+        size_t end = at;
+        while (end < cluster.features.size() && cluster.features[end] < feature) ++end;
+        copy_until(end);
+        FixedSum sum = scratch.fixed[feature];
         scratch.fixed[feature] = {};
+        if (at < cluster.features.size() && cluster.features[at] == feature) sum.add(cluster.sums[at++]);
+        if (sum.zero()) return;
+        features.push_back(feature);
+        sums.push_back(sum);
     });
+    copy_until(cluster.features.size());
+    cluster.features.swap(features);
+    cluster.sums.swap(sums);
     cluster.weight = weight_scale_.value(cluster.fixed_weight);
     Center mean;
     mean.features = cluster.features;
@@ -189,7 +220,7 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
                 if (!(clusters_[k].weight > 0)) return;
                 mean.compute_norm();
                 clusters_[k].spread2 = squared_spread(mean);
-                stats.shift[k] = std::sqrt(direct_distance2(as_row(centers.items[k]), as_row(mean)));
+                stats.shift[k] = std::sqrt(shift2(centers.items[k], mean));
                 centers.items[k] = std::move(mean);
             });
         },

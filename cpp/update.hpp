@@ -20,6 +20,10 @@ struct FixedSum {
     int64_t coarse = 0, fine = 0;
 
     bool zero() const { return coarse == 0 && fine == 0; }
+    void add(const FixedSum& other) {
+        coarse += other.coarse;
+        fine += other.fine;
+    }
 };
 
 // Powers of two by exponent, -1022 .. 1023.
@@ -104,6 +108,8 @@ private:
     };
     struct Scratch {
         std::vector<FixedSum> fixed;  // per feature, zero between clusters
+        std::vector<int32_t> features;  // of the cluster that is being merged,
+        std::vector<FixedSum> merged;   // and its sums
         std::vector<double> sums;     // the same where clusters are summed anew
         FeatureSet touched;
     };
