@@ -1,4 +1,4 @@
-"""Everything against everybody: fit, seeding, predict, memory, large K, auto, threads.
+"""Everything against everybody: fit, seeding, predict, memory, large K, auto, threads, roofline.
 
 Each part is a function that measures and reports one row of the table of goals.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import inf
 
-from . import data, plots
+from . import data, plots, roofline
 from .data import Dataset
 from .harness import Harness
 from .options import Options
@@ -116,6 +116,10 @@ class Full:
         title = f"{self.options.threads} threads against one"
         self.report.ratios(title, ratios, "1.7x", "1.9x")
 
+    def roofline(self) -> None:
+        """The assignment tile against what the machine allows for the same reads."""
+        roofline.run(self.options, self.report, self.names)
+
 
 def own_ratio(what: str, ours: Summary, other: Summary, label: str) -> Ratio | None:
     """Our time over another of our own runs; at the same K the labels must be equal."""
@@ -135,6 +139,7 @@ PARTS: dict[str, Callable[[Full], None]] = {
     "large": Full.large,
     "auto": Full.auto,
     "threads": Full.threads,
+    "roofline": Full.roofline,
 }
 
 

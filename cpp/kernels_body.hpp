@@ -193,9 +193,20 @@ void weighted_sum(float* sums, const float* const* columns, const float* factors
 int64_t collect_above(const float* sums, const float* norms, const float* offsets, int64_t n, float slack,
                       float least, int32_t* above) {
     int64_t n_above = 0, i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const Vec reach = at(sums + i) + splat(slack) * at(norms + i) - at(offsets + i);
-        n_above = append(reach >= splat(least), i, above, n_above);
+    // Few are above: looks at several vectors at once before at each.
+    constexpr int kTogether = 4;
+    for (; i + kTogether * LANES <= n; i += kTogether * LANES) {
+        Mask set[kTogether], any = {};
+#pragma GCC unroll 4
+        for (int v = 0; v < kTogether; ++v) {
+            const int64_t j = i + v * LANES;
+            set[v] = at(sums + j) + splat(slack) * at(norms + j) - at(offsets + j) >= splat(least);
+            any |= set[v];
+        }
+        int32_t hit = 0;
+        for (int lane = 0; lane < LANES; ++lane) hit |= any[lane];
+        if (!hit) continue;
+        for (int v = 0; v < kTogether; ++v) n_above = append(set[v], i + v * LANES, above, n_above);
     }
     for (; i < n; ++i)
         if (sums[i] + slack * norms[i] - offsets[i] >= least) above[n_above++] = int32_t(i);

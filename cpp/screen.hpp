@@ -27,6 +27,7 @@ struct ColumnRest {
 
 struct ScreenScratch {
     std::vector<float> reach;  // per row of a chunk: at least its product with the candidate
+    std::vector<int32_t> found;
     std::vector<ColumnRest> columns;
     int64_t visited = 0;  // entries of columns
 };
@@ -152,34 +153,43 @@ void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double sca
     const double slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
     const double least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
     scratch.reach.resize(kChunkRows);
-    int64_t n_survivors = 0;
+    scratch.found.resize(kChunkRows);
+    survivors.rows.clear();
     double most = 0;
     for (int64_t begin = 0; begin < n_; begin += kChunkRows) {
         const int64_t count = std::min(kChunkRows, n_ - begin);
         float* const reach = scratch.reach.data();
         simd.weighted_sum(reach, group_norms, factors, n_factors, count);
         const int32_t first = int32_t(begin), end = int32_t(begin + count);
-        for (ColumnRest& column : scratch.columns) {
+        for (size_t c = 0; c < scratch.columns.size(); ++c) {
+            ColumnRest& column = scratch.columns[c];
+            if (c + 1 < scratch.columns.size()) __builtin_prefetch(scratch.columns[c + 1].begin);
             const ColumnEntry* entry = column.begin;
             const ColumnEntry* stop = column.end;
             if (end < n_) stop = std::partition_point(entry, stop, [&](auto e) { return e.row < end; });
-            for (; entry < stop; ++entry) reach[entry->row - first] += column.value * entry->value;
             column.begin = stop;
+            const float value = column.value;
+            for (; entry + 4 <= stop; entry += 4) {
+                // Rows of a column differ, so the four do not wait for each other.
+                const float sums[4] = {reach[entry[0].row - first] + value * entry[0].value,
+                                       reach[entry[1].row - first] + value * entry[1].value,
+                                       reach[entry[2].row - first] + value * entry[2].value,
+                                       reach[entry[3].row - first] + value * entry[3].value};
+                for (int e = 0; e < 4; ++e) reach[entry[e].row - first] = sums[e];
+            }
+            for (; entry < stop; ++entry) reach[entry->row - first] += value * entry->value;
         }
-        if (int64_t(survivors.rows.size()) < n_survivors + count) survivors.rows.resize(n_survivors + count);
-        int32_t* const found = survivors.rows.data() + n_survivors;
+        int32_t* const found = scratch.found.data();
         const int64_t n_found = simd.collect_above(reach, norms_.data() + begin, offset + begin, count,
                                                    float(slack), float(least), found);
         for (int64_t s = 0; s < n_found; ++s) {
-            const double above = double(reach[found[s]]) - double(least);
-            found[s] += first;
-            most += (weights ? weights[found[s]] : 1.0) *
-                    (above + slack * double(norms_[found[s]]) - double(offset[found[s]]));
+            const int32_t i = first + found[s];
+            const double above = double(reach[found[s]]) - least + slack * double(norms_[i]) - double(offset[i]);
+            most += (weights ? weights[i] : 1.0) * std::max(0.0, above);
+            survivors.rows.push_back(i);
         }
-        n_survivors += n_found;
         for (int g = 0; g < n_factors; ++g) group_norms[g] += count;
     }
-    survivors.rows.resize(n_survivors);
     survivors.most = 2 * most / (scale * scale);
 }
 

@@ -60,6 +60,7 @@ public:
     Seeder(const Rows& rows, const Matrix<V, I>& view, const SeedOptions& options)
         : rows_(rows), view_(view), options_(options), n_(view.n_rows),
           distance2_(n_, std::numeric_limits<double>::infinity()), offset_(n_),
+          most_(n_, std::numeric_limits<double>::infinity()),
           block_potential_((n_ + kBlock - 1) / kBlock),
           n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))), team_(n_threads_),
           states_(n_threads_) {
@@ -78,13 +79,14 @@ public:
             draw(step - 1, potential);
             const bool by_columns = by_columns_ && rest_ <= 0;
             const auto started = std::chrono::steady_clock::now();
+            best_.row = -1;
+            checked_ = 0;
             if (by_columns)
-                screen_by_columns();
+                try_by_columns();
             else
-                screen_together();
-            const Trial& winner = best_candidate();
-            accept(winner);
-            seeds.rows.push_back(winner.row);
+                try_together();
+            accept(best_);
+            seeds.rows.push_back(best_.row);
             const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
             if (by_columns) {
                 adapt(taken.count());
@@ -152,29 +154,56 @@ private:
         std::sort(drawn.begin(), drawn.end());
         drawn.erase(std::unique(drawn.begin(), drawn.end()), drawn.end());
         candidates_.resize(drawn.size());
-        for (size_t c = 0; c < drawn.size(); ++c) candidates_[c].row = drawn[c];
+        for (size_t c = 0; c < drawn.size(); ++c) {
+            candidates_[c].row = drawn[c];
+            candidates_[c].survivors.rows.clear();
+        }
     }
 
-    // The candidate with the least potential; the lowest row where two are equal. Those that cannot gain as
-    // much as another one does are not measured.
-    const Trial& best_candidate() {
-        constexpr double kSlack = 1 + 1e-6;
-        std::vector<const Candidate*> order;
-        for (const Candidate& candidate : candidates_) order.push_back(&candidate);
-        std::stable_sort(order.begin(), order.end(), [](const Candidate* a, const Candidate* b) {
+    // The most that a candidate can gain, in steps of the fixed point: by its survivors, or by what it could
+    // have gained earlier, since gains only fall.
+    double most_steps(double most, size_t n_rows) const {
+        return most * gain_step_ * (1 + 1e-6) + double(n_rows);  // each row may be rounded up to a whole step
+    }
+    bool hopeless(double steps) const { return best_.row >= 0 && steps < double(best_.gain); }
+
+    // Leaves in best_ the candidate that gains most; the lowest row where two are equal. Those that cannot
+    // gain as much as another one does are not measured.
+    void measure_best(std::vector<Candidate*> candidates) {
+        std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate* a, const Candidate* b) {
             return a->survivors.most > b->survivors.most;
         });
-        best_.row = -1;
-        checked_ = 0;
-        for (const Candidate* candidate : order) {
-            // Each row may be rounded up to a whole step.
-            const double most = candidate->survivors.most * gain_step_ * kSlack +
-                                double(candidate->survivors.rows.size());
-            if (best_.row >= 0 && most < double(best_.gain)) break;
+        for (const Candidate* candidate : candidates) {
+            const double steps = most_steps(candidate->survivors.most, candidate->survivors.rows.size());
+            most_[candidate->row] = std::min(most_[candidate->row], steps);
+            if (hopeless(steps)) continue;
             try_candidate(*candidate);
+            most_[candidate->row] = std::min(most_[candidate->row], double(current_.gain));
             if (current_.better_than(best_)) std::swap(current_, best_);
         }
-        return best_;
+    }
+
+    // Candidates that were drawn before come last: what they could gain then may rule them out now.
+    void try_by_columns() {
+        for (ThreadState& state : states_) state.screen.visited = 0;
+        std::vector<Candidate*> fresh, known;
+        for (Candidate& candidate : candidates_)
+            (most_[candidate.row] == std::numeric_limits<double>::infinity() ? fresh : known)
+                .push_back(&candidate);
+        n_screened_ = int64_t(fresh.size());
+        screen_by_columns(fresh);
+        measure_best(fresh);
+        std::erase_if(known, [&](const Candidate* candidate) { return hopeless(most_[candidate->row]); });
+        n_screened_ += int64_t(known.size());
+        screen_by_columns(known);
+        measure_best(known);
+    }
+
+    void try_together() {
+        screen_together();
+        std::vector<Candidate*> all;
+        for (Candidate& candidate : candidates_) all.push_back(&candidate);
+        measure_best(all);
     }
 
     void try_candidate(const Candidate& candidate) {
@@ -213,12 +242,11 @@ private:
             if (stale[b]) refresh_block(int64_t(b));
     }
 
-    void screen_by_columns() {
-        for (ThreadState& state : states_) state.screen.visited = 0;
-        parallel_blocks(int64_t(candidates_.size()), n_threads_, [&](int64_t c, int thread) {
-            const int64_t row = candidates_[c].row;
+    void screen_by_columns(const std::vector<Candidate*>& candidates) {
+        parallel_blocks(int64_t(candidates.size()), n_threads_, [&](int64_t c, int thread) {
+            const int64_t row = candidates[c]->row;
             screen_.find(view_.row(row), rows_.norm2[row], rows_.scale, offset_.data(), options_.weights,
-                         n_bounded_, states_[thread].screen, candidates_[c].survivors);
+                         n_bounded_, states_[thread].screen, candidates[c]->survivors);
         });
     }
 
@@ -301,12 +329,12 @@ private:
     // one group a step, turning where the work got more. Where a scan was faster, scans are used for a while.
     // Only speed depends on it.
     void adapt(double seconds) {
-        const double n_candidates = double(candidates_.size());
+        if (n_screened_ == 0) return;
         double work = kCheck * double(checked_);
         for (const ThreadState& state : states_) work += double(state.screen.visited);
         for (const Candidate& candidate : candidates_)
             work += kSurvivor * double(candidate.survivors.rows.size());
-        work = work / n_candidates + kGroupRow * double(n_) * n_bounded_;
+        work = work / double(n_screened_) + kGroupRow * double(n_) * n_bounded_;
         if (work > last_work_) direction_ = -direction_;
         last_work_ = work;
         n_bounded_ = std::clamp(n_bounded_ + direction_, 0, screen_.n_groups());
@@ -326,6 +354,7 @@ private:
     double gain_step_ = 1;
     std::vector<double> distance2_;
     std::vector<float> offset_;  // (|x|^2 - distance2) / 2, scaled, rounded down
+    std::vector<double> most_;   // per row, the steps it gains at most; infinity where it was never drawn
     std::vector<double> block_potential_;
     int n_threads_;  // no more than there are candidates
     bool by_columns_ = false;
@@ -338,6 +367,7 @@ private:
     std::vector<Candidate> candidates_;  // of this step, by row
     Trial current_, best_;
     std::vector<Trial> parts_ = std::vector<Trial>(kMostPortions);
+    int64_t n_screened_ = 0;  // candidates that were screened in this step
     int64_t checked_ = 0;  // entries of rows that were measured in this step
     CenterIndex index_;
     std::vector<ScanScratch> scratches_;
