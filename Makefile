@@ -10,10 +10,10 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
   $(shell find cpp src -type f -not -path '*/__pycache__/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench sanitize clean
+.PHONY: help demo test lint types bench bench-full sanitize clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.package $(VENV)/.extra-none  ## cluster the docstrings of this Python installation
 	$(BIN)/sparsecluster demo
@@ -30,6 +30,9 @@ types: $(VENV)/.package $(VENV)/.extra-lint  ## check types with mypy
 
 bench: $(VENV)/.package $(VENV)/.extra-bench  ## time the package against its peers
 	$(BIN)/python -m benchmarks
+
+bench-full: $(VENV)/.package $(VENV)/.extra-bench  ## the same on all data sets and tasks: hours
+	$(BIN)/python -m benchmarks full
 
 sanitize: $(VENV)/.build  ## run the kernels' check driver under the sanitizers
 	$(call check_under,address,address$(comma)undefined)

@@ -16,12 +16,12 @@ from .options import Options
 from .report import Report
 from .summary import Ratio, Summary, against_best, over
 from .systems import OURS
-from .task import FIT, PREDICT, SEED, Task
+from .task import FIT, PREDICT, SEED, SPHERE, Task
 
 DATA = ("20news-tfidf", "debian-tfidf", "linux-tfidf", "rcv1", "retail", "scrna")
 PEERS = (
     "sklearn-elkan", "sklearn-lloyd", "sparsekmeans-lloyd", "sparsekmeans-elkan",
-    "sklearnex", "faiss",
+    "sklearnex", "faiss", "soyclustering",
 )  # fmt: skip
 FIXED = ("sparsecluster-lloyd", "sparsecluster-elkan", "sparsecluster-hamerly")
 GOALS = {100: ("12x", "30x"), 1000: ("30x", "80x")}
@@ -75,6 +75,11 @@ class Full:
     def predict(self) -> None:
         for k in self.options.parsed.k or (1000,):
             self.against_peers(PREDICT, k, "predict", "10x", "30x")
+
+    def sphere(self) -> None:
+        """Whole fits by cosine, against all that can do it; scikit-learn on unit rows."""
+        for k in self.options.parsed.k or (100,):
+            self.against_peers(SPHERE, k, "spherical k-means", "10x", "30x")
 
     def large(self) -> None:
         """Ours at ten times the clusters."""
@@ -136,6 +141,7 @@ PARTS: dict[str, Callable[[Full], None]] = {
     "fit": Full.fit,
     "seed": Full.seed,
     "predict": Full.predict,
+    "sphere": Full.sphere,
     "large": Full.large,
     "auto": Full.auto,
     "threads": Full.threads,

@@ -18,10 +18,10 @@ import numpy as np
 
 from . import memory
 from .data import ROOT, Dataset
-from .measure import cost_of_labels, potential_of_rows
+from .measure import cost_of_labels, potential_of_rows, sphere_cost_of_labels
 from .summary import Summary, summarise
 from .systems import SYSTEMS, System
-from .task import FIT, SEED, Task
+from .task import FIT, SEED, SPHERE, Task
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
@@ -193,8 +193,9 @@ def judge(data: Dataset, task: Task, answer: np.ndarray) -> dict[str, Any]:
         return {"cost": potential_of_rows(data.X, answer), "digest": digest}
     if answer.shape != (data.X.shape[0],):
         return {"status": "error", "message": f"labels of shape {answer.shape}"}
-    clusters = {"clusters": int(np.unique(answer).size)} if task.kind == FIT else {}
-    return {"cost": cost_of_labels(data.X, answer), "digest": digest, **clusters}
+    clusters = {} if task.kind not in (FIT, SPHERE) else {"clusters": int(np.unique(answer).size)}
+    cost = sphere_cost_of_labels if task.kind == SPHERE else cost_of_labels
+    return {"cost": cost(data.X, answer), "digest": digest, **clusters}
 
 
 def disturbed(run: dict[str, Any]) -> bool:

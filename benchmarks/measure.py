@@ -26,6 +26,15 @@ def cost_of_labels(X: sp.csr_matrix, labels: np.ndarray) -> float:
     return float(values @ values - (of_sums / np.maximum(counts, 1)).sum())
 
 
+def sphere_cost_of_labels(X: sp.csr_matrix, labels: np.ndarray) -> float:
+    """Least sum of 2 - 2 cos of a labelling of unit rows: 2 n - 2 sum_k |s_k|."""
+    labels = np.asarray(labels, dtype=np.int64)
+    indicator = sp.csr_matrix((np.ones(labels.size), (labels, np.arange(labels.size))))
+    sums = (indicator @ X.astype(np.float64)).tocsr()
+    of_sums = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
+    return float(2 * labels.size - 2 * np.sqrt(of_sums).sum())
+
+
 def potential_of_rows(X: sp.csr_matrix, chosen: np.ndarray, block: int = 4096) -> float:
     """Sum over the rows of the squared distance to the nearest chosen row."""
     X = X.astype(np.float64)

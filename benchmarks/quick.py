@@ -1,20 +1,22 @@
-"""The default command: a whole fit on one set against scikit-learn, in a few minutes."""
+"""The default command, a few minutes: fits and predict against peers, and the roofline."""
 
 from __future__ import annotations
 
-from . import data, plots
+from . import data, plots, roofline
 from .harness import Harness
 from .options import Options
 from .report import Report
 from .summary import against_best
-from .task import FIT, Task
+from .systems import SYSTEMS as SYSTEMS_ALL
+from .task import FIT, PREDICT, SPHERE, Task
 
 SYSTEMS = ("sparsecluster", "sklearn-elkan", "sklearn-lloyd")
 
 
 def run(options: Options, harness: Harness, report: Report) -> None:
-    ratios = []
-    for name in options.data_sets(("20news-tfidf",)):
+    ratios, spherical, predicted = [], [], []
+    names = options.data_sets(("20news-tfidf",))
+    for name in names:
         dataset = data.load(name)
         for k in options.clusters((100,), dataset):
             task = Task(FIT, k, threads=options.threads)
@@ -23,4 +25,17 @@ def run(options: Options, harness: Harness, report: Report) -> None:
             report.systems(title, summaries)
             report.panels.append(plots.panel_of(title, summaries))
             ratios.append(against_best("fit", summaries))
-    report.ratios("whole fit against the best peer", ratios, "8x at cost 1.002")
+            task = Task(SPHERE, k, threads=options.threads)
+            systems = options.systems((*SYSTEMS, "soyclustering", "faiss"))
+            summaries = harness.compare(dataset, task, systems, options.seeds(1))
+            report.systems(f"spherical k-means, {name}, K={k}", summaries)
+            spherical.append(against_best("sphere", summaries))
+        for k in options.clusters((1000,), dataset):
+            task = Task(PREDICT, k, threads=options.threads)
+            systems = [one for one in options.systems(SYSTEMS) if SYSTEMS_ALL[one].predict]
+            summaries = harness.compare(dataset, task, systems, options.seeds(1))
+            predicted.append(against_best("predict", summaries))
+    report.ratios("whole fit against the best peer", ratios, "12x at cost 1.002", "30x")
+    report.ratios("spherical k-means against the best peer", spherical, "10x at equal cost")
+    report.ratios("predict against the best peer", predicted, "10x", "30x")
+    roofline.run(options, report, names)

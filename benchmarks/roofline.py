@@ -46,12 +46,12 @@ def run(options: Options, report: Report, names: list[str]) -> None:
                 f"roofline {name} K={k}, {options.threads} threads, 10^9 multiply-adds/s: "
                 f"{figures}; {rates['entries']:.0%} of the entries are in tiles"
             )
+            which = "the same reads alone" if limit == rates["reads"] else "all in cache"
+            share = rates["tile"] / limit
             ratios.append(
                 Ratio(
-                    "roofline", name, k, rates["tile"] / 1e9, limit / 1e9, rates["tile"] / limit,
-                    "the same reads alone" if limit == rates["reads"] else "all in cache",
-                    unit="G/s",
-                )  # fmt: skip
+                    "roofline", name, k, rates["tile"] / 1e9, limit / 1e9, share, which, unit="G/s"
+                )
             )
     title = "assignment tile, share of this machine's limit for the same reads"
     report.ratios(title, ratios, "0.60x", "0.85x")

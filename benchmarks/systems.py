@@ -34,14 +34,15 @@ class System:
 
     fit(X, task) clusters; seed(X, task) gives the indices of the k rows chosen by greedy
     k-means++; predict(X, start, task) makes a model out of the start centers by one iteration and
-    gives back a function whose call alone is timed.
+    gives back a function whose call alone is timed; sphere(X, task) clusters by cosine.
     """
 
     name: str
     module: str
-    fit: Callable[[sp.csr_matrix, Task], Fitted]
+    fit: Callable[[sp.csr_matrix, Task], Fitted] | None = None
     seed: Callable[[sp.csr_matrix, Task], np.ndarray] | None = None
     predict: Callable[[sp.csr_matrix, sp.csr_matrix, Task], Callable[[], np.ndarray]] | None = None
+    sphere: Callable[[sp.csr_matrix, Task], Fitted] | None = None
     densifies: bool = False
 
     @property
@@ -60,6 +61,24 @@ def sparsecluster_kmeans(algorithm: str, task: Task, **options: Any) -> Any:
         task.k, n_init=1, algorithm=algorithm, random_state=task.seed, n_threads=task.threads,
         **options,
     )  # fmt: skip
+
+
+def sparsecluster_sphere(task: Task) -> Any:
+    from sparsecluster import SphericalKMeans
+
+    return SphericalKMeans(
+        task.k, random_state=task.seed, n_threads=task.threads, max_iter=task.max_iter, tol=task.tol
+    )
+
+
+def soyclustering_sphere(X: sp.csr_matrix, task: Task) -> Fitted:
+    """Its k-means++ start; it stops by the change of its inertia."""
+    from soyclustering import SphericalKMeans
+
+    model = SphericalKMeans(
+        task.k, init="k-means++", max_iter=task.max_iter, tol=task.tol, random_state=task.seed
+    )
+    return Fitted(model.fit_predict(X))
 
 
 def sparsecluster_seed(X: sp.csr_matrix, task: Task) -> np.ndarray:
@@ -139,7 +158,7 @@ def sparsekmeans_predict(
     return partial(kmeans_predict, X, centers, n_threads=task.threads)
 
 
-def faiss_fit(X: sp.csr_matrix, task: Task) -> Fitted:
+def faiss_fit(X: sp.csr_matrix, task: Task, *, spherical: bool = False) -> Fitted:
     """All rows (it would sample 256 a cluster), k-means++ without greedy candidates.
 
     It knows no tolerance on the shift of the centers: it stops when the cost does not fall.
@@ -150,7 +169,7 @@ def faiss_fit(X: sp.csr_matrix, task: Task) -> Fitted:
     dense = X.toarray()
     model = faiss.Kmeans(
         X.shape[1], task.k, niter=task.max_iter, seed=task.seed,
-        min_points_per_centroid=1, max_points_per_centroid=X.shape[0],
+        min_points_per_centroid=1, max_points_per_centroid=X.shape[0], spherical=spherical,
         init_method=faiss.ClusteringInitMethod_KMEANS_PLUS_PLUS,
     )  # fmt: skip
     model.train(dense)
@@ -166,6 +185,7 @@ def _ours(algorithm: str) -> System:
         fit=partial(fit_estimator, make),
         seed=sparsecluster_seed if algorithm == "auto" else None,
         predict=partial(predict_estimator, make, dense=False) if algorithm == "auto" else None,
+        sphere=partial(fit_estimator, sparsecluster_sphere) if algorithm == "auto" else None,
     )
 
 
@@ -177,6 +197,7 @@ def _sklearn(algorithm: str) -> System:
         fit=partial(fit_estimator, make),
         seed=sklearn_seed if algorithm == "lloyd" else None,
         predict=partial(predict_estimator, make, dense=True) if algorithm == "lloyd" else None,
+        sphere=partial(fit_estimator, make),
     )
 
 
@@ -201,7 +222,10 @@ SYSTEMS = {
         _sparsekmeans("lloyd"),
         _sparsekmeans("elkan"),
         System("sklearnex", "sklearnex", partial(fit_estimator, sklearnex_kmeans), densifies=True),
-        System("faiss", "faiss", faiss_fit, densifies=True),
+        System(
+            "faiss", "faiss", faiss_fit, sphere=partial(faiss_fit, spherical=True), densifies=True
+        ),
+        System("soyclustering", "soyclustering", sphere=soyclustering_sphere),
     )
 }
 OURS = "sparsecluster"

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 FIT = "fit"
 SEED = "seed"
 PREDICT = "predict"
+SPHERE = "sphere"
 
 
 @dataclass(frozen=True)
 class Task:
-    """A kind of work (fit, seed or predict) and everything that must be equal between systems."""
+    """A kind of work, and everything that must be equal between systems.
+
+    fit, seed, predict, or sphere: a fit by cosine.
+    """
 
     kind: str
     k: int

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from . import machine, memory
 from .systems import SYSTEMS, Fitted, System
-from .task import FIT, PREDICT, SEED, Task
+from .task import FIT, PREDICT, SEED, SPHERE, Task
 
 
 def main() -> None:
@@ -55,6 +55,9 @@ def prepare(system: System, X: sp.csr_matrix, task: Task) -> Any:
     """The call to be timed, with everything it needs but that is not timed done."""
     if task.kind == FIT:
         return lambda: system.fit(X, task)
+    if task.kind == SPHERE and system.sphere:
+        sphere = system.sphere
+        return lambda: sphere(X, task)
     if task.kind == SEED and system.seed:
         seed = system.seed
         return lambda: seed(X, task)

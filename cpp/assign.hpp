@@ -18,8 +18,13 @@ struct AssignStats {
     const char* path = "full scan";
 };
 
+// With `cosine` rows and centers have unit norm (a row may be zero): the nearest center is the one of the
+// largest cosine.
+enum class Metric { euclidean, cosine };
+
 struct AssignOptions {
     int n_threads = 1;
+    Metric metric = Metric::euclidean;
     int64_t head_limit = int64_t(1) << 32;  // bytes of SIMD rows in the center index
 };
 

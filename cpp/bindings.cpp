@@ -15,9 +15,11 @@
 #include <utility>
 
 #include "assign.hpp"
+#include "chain.hpp"
 #include "exact.hpp"
 #include "kernels.hpp"
 #include "parallel.hpp"
+#include "refine.hpp"
 #include "roofline.hpp"
 #include "seed.hpp"
 #include "update.hpp"
@@ -138,11 +140,18 @@ nb::tuple centers_to_csr(const Centers& centers) {
                           to_numpy(std::move(values)));
 }
 
+Metric metric_of(const std::string& name) {
+    if (name == "euclidean") return Metric::euclidean;
+    if (name == "cosine") return Metric::cosine;
+    throw std::invalid_argument("unknown metric " + name);
+}
+
 // Assigner and Sums hold references to their rows, so they keep the Python object alive.
 struct PyAssigner {
-    PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit)
+    PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit,
+               const std::string& metric)
         : rows(*rows.rows), n_threads(n_threads) {
-        const AssignOptions options{n_threads, head_limit};
+        const AssignOptions options{n_threads, metric_of(metric), head_limit};
         if (algorithm == "lloyd")
             assigner = make_lloyd(this->rows, options);
         else if (algorithm == "auto")
@@ -181,10 +190,12 @@ struct PyAssigner {
 };
 
 struct PySums {
-    PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters)
+    PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters,
+           const std::string& metric)
         : rows(*rows.rows),
           weights(std::move(weights)),
-          sums(this->rows, checked(columns), weights_of(this->weights, this->rows), n_clusters) {}
+          sums(this->rows, checked(columns), weights_of(this->weights, this->rows), n_clusters,
+               metric_of(metric)) {}
 
     const ColumnStats& checked(const ColumnStats& columns) const {
         require(int64_t(columns.count.size()) == rows.n_features(), "statistics of other columns");
@@ -246,13 +257,14 @@ void py_all_distances(const PyRows& rows, const Centers& centers,
 
 nb::tuple py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
                   nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> draws, Weights weights,
-                  int64_t memory_limit, int n_threads) {
+                  double floor, int64_t memory_limit, int n_threads) {
     SeedOptions options;
     options.n_clusters = n_clusters;
     options.n_candidates = int64_t(draws.shape(1));
     options.first = first;
     options.draws = draws.data();
     options.weights = weights_of(weights, *rows.rows);
+    options.floor = floor;
     options.memory_limit = memory_limit;
     options.n_threads = n_threads;
     require(int64_t(draws.shape(0)) >= n_clusters - 1 && options.n_candidates >= 1, "too few draws");
@@ -263,6 +275,29 @@ nb::tuple py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
         seeds = greedy_kmeans_plusplus(*rows.rows, options);
     }
     return nb::make_tuple(to_numpy(std::move(seeds.rows)), seeds.potential);
+}
+
+int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers, InOut<int32_t> labels,
+                           const std::string& metric, int64_t head_limit, int n_threads) {
+    require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
+    require(centers.n_features == rows.rows->n_features() && centers.size() >= 1, "centers do not fit the rows");
+    check_labels(labels.data(), rows.rows->n_rows(), centers.size(), 0);
+    const double* w = weights_of(weights, *rows.rows);
+    nb::gil_scoped_release release;
+    return first_variation(*rows.rows, w, {n_threads, metric_of(metric), head_limit}, centers, labels.data());
+}
+
+nb::object py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t length, int64_t first, uint64_t seed,
+                          Weights weights, double floor, int n_threads) {
+    require(n_clusters >= 1 && length >= 1, "at least one center and one step");
+    require(first >= 0 && first < rows.rows->n_rows(), "the first row is out of range");
+    const ChainOptions options{n_clusters, length, first, seed, weights_of(weights, *rows.rows), floor, n_threads};
+    Seeds seeds;
+    {
+        nb::gil_scoped_release release;
+        seeds = chain_seeds(*rows.rows, options);
+    }
+    return to_numpy(std::move(seeds.rows));
 }
 
 bool python_interrupt_requested() {
@@ -340,8 +375,8 @@ NB_MODULE(_core, m) {
         });
 
     nb::class_<PyAssigner>(m, "Assigner")
-        .def(nb::init<const PyRows&, const std::string&, int, int64_t>(), "rows"_a, "algorithm"_a,
-             "n_threads"_a, "head_limit"_a, nb::keep_alive<1, 2>())
+        .def(nb::init<const PyRows&, const std::string&, int, int64_t, const std::string&>(), "rows"_a,
+             "algorithm"_a, "n_threads"_a, "head_limit"_a, "metric"_a, nb::keep_alive<1, 2>())
         .def("assign", &PyAssigner::assign, "centers"_a, "shift"_a, "labels"_a.noconvert())
         .def("forget", [](PyAssigner& self, int64_t i) {
             require(i >= 0 && i < self.rows.n_rows(), "no such row");
@@ -349,8 +384,10 @@ NB_MODULE(_core, m) {
         }, "row"_a);
 
     nb::class_<PySums>(m, "Sums")
-        .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t>(), "rows"_a, "columns"_a,
-             "weights"_a.none(), "n_clusters"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t, const std::string&>(), "rows"_a,
+             "columns"_a, "weights"_a.none(), "n_clusters"_a, "metric"_a, nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 3>())
+        .def_prop_ro("scatter", [](const PySums& self) { return self.sums.scatter(); })
         .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
 
     m.def("tile_rates",
@@ -376,5 +413,9 @@ NB_MODULE(_core, m) {
     m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
     m.def("all_distances", &py_all_distances<double>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
     m.def("greedy_kmeans_plusplus", &py_seed, "rows"_a, "n_clusters"_a, "first"_a, "draws"_a,
-          "weights"_a.none(), "memory_limit"_a, "n_threads"_a);
+          "weights"_a.none(), "floor"_a, "memory_limit"_a, "n_threads"_a);
+    m.def("first_variation", &py_first_variation, "rows"_a, "weights"_a.none(), "centers"_a,
+          "labels"_a.noconvert(), "metric"_a, "head_limit"_a, "n_threads"_a);
+    m.def("chain_seeds", &py_chain_seeds, "rows"_a, "n_clusters"_a, "length"_a, "first"_a, "seed"_a,
+          "weights"_a.none(), "floor"_a, "n_threads"_a);
 }

@@ -285,7 +285,7 @@ std::vector<int32_t> check_iterations(const Table& table, const Rows& rows, cons
                                       int n_threads) {
     const int64_t n = table.n_rows, n_clusters = centers.size();
     const double largest = table.largest();
-    Sums sums(rows, columns, weights, n_clusters);
+    Sums sums(rows, columns, weights, n_clusters, Metric::euclidean);
     std::vector<int32_t> labels(n, -1);
     std::vector<double> shift;
     for (int iteration = 0; iteration < 12; ++iteration) {
@@ -369,7 +369,7 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
         // With no room for SIMD rows every feature of the centers becomes a list.
         for (int64_t head_limit : {int64_t(1) << 32, int64_t(0)}) {
             context = place + ", " + name + (head_limit ? "" : ", lists only");
-            const std::unique_ptr<Assigner> assigner = make(rows, {n_threads, head_limit});
+            const std::unique_ptr<Assigner> assigner = make(rows, {n_threads, Metric::euclidean, head_limit});
             const std::vector<int32_t> labels =
                 check_iterations(table, rows, columns, weights, centers, *assigner, n_threads);
             if (reference.empty()) reference = labels;

@@ -18,7 +18,8 @@ public:
     AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
         if (bounds_.empty()) return first_pass(centers, labels);
         const int64_t n = rows_.n_rows(), n_centers = centers.size();
-        const std::vector<float> moved_by = scaled_shift(shift, rows_.scale);
+        const BoundSpace space(options_.metric, rows_.scale);
+        const std::vector<float> moved_by = space.shifts(shift);
         const Margin margin(centers, rows_.scale);
 
         // Own distances first, in one grouped pass.
@@ -37,13 +38,18 @@ public:
                     float* const block = bounds_.data() + begin * n_centers;
                     std::vector<double>& spread = dense[thread];
                     if (spread.empty()) spread.assign(rows_.n_features(), 0.0);
-                    std::vector<float> limit(count), pad(count);
+                    // Up to `limit` a bound does not rule a center out, up to `reach` a distance does not.
+                    std::vector<float> limit(count), reach(count), pad(count);
+                    auto set_limits = [&](int64_t r) {
+                        reach[r] = round_up(own[begin + r]) + pad[r];
+                        limit[r] = space.above(reach[r], rows_.norm2[begin + r]);
+                    };
                     std::vector<int32_t> below(count), before(labels + begin, labels + begin + count);
                     std::vector<char> doubt(count, 0);
                     int64_t pairs = 0;
                     for (int64_t r = 0; r < count; ++r) {
                         pad[r] = round_up(margin(rows_.norm2[begin + r], view.row(begin + r).size));
-                        limit[r] = round_up(own[begin + r]) + pad[r];
+                        set_limits(r);
                     }
                     for (int64_t k = 0; k < n_centers; ++k) {
                         if (k % 64 == 0 && thread == 0) poll_interrupt();
@@ -64,16 +70,17 @@ public:
                             ++pairs;
                             const double distance =
                                 std::sqrt(spread_distance2(view.row(i), spread.data(), center)) * rows_.scale;
-                            bound[r] = round_down(distance);
-                            if (distance > limit[r]) continue;
+                            const double norm2 = rows_.norm2[i];
+                            bound[r] = space.below(distance, norm2);
+                            if (distance > reach[r]) continue;
                             if (distance >= own[i] - pad[r]) {
                                 doubt[r] = 1;  // too near to call here
                                 continue;
                             }
-                            block[labels[i] * count + r] = round_down(own[i]);
+                            block[labels[i] * count + r] = space.below(own[i], norm2);
                             labels[i] = int32_t(k);
                             own[i] = distance;
-                            limit[r] = round_up(distance) + pad[r];
+                            set_limits(r);
                         }
                         if (spread_out)
                             for (int32_t feature : center.features) spread[feature] = 0.0;
@@ -118,6 +125,7 @@ private:
     int64_t rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         CenterIndex& index = index_;
         index.build(centers, rows_.scale, limits(), options_.n_threads);
+        const BoundSpace space(options_.metric, rows_.scale);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
@@ -125,7 +133,7 @@ private:
                  const int64_t count = std::min(rows_.n_rows() - begin, block_rows_);
                  float* bound = bounds_.data() + begin * index.n_centers + (i - begin);
                  for (int64_t k = 0; k < index.n_centers; ++k)
-                     bound[k * count] = round_down(scanned.lower(scanned.scores[k]));
+                     bound[k * count] = space.below(scanned.lower(scanned.scores[k]), rows_.norm2[i]);
                  const int32_t label = decide(scanned, row, rows_.norm2[i], centers, index.norm,
                                               scratches_[thread].candidates);
                  if (labels[i] == label) return;
@@ -154,12 +162,13 @@ private:
         center_rows.scale = rows_.scale;
         CenterIndex& index = index_;
         index.build(centers, rows_.scale, limits(), options_.n_threads);
+        const BoundSpace space(options_.metric, rows_.scale);
         std::vector<float> half(n_centers * n_centers);
         scan(center_rows, index, nullptr, n_centers, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto&, int) {
                  for (int64_t k = 0; k < n_centers; ++k)
                      half[scanned.row * n_centers + k] =
-                         round_down(0.5 * scanned.lower(scanned.scores[k]));
+                         0.5f * space.below(scanned.lower(scanned.scores[k]), 1.0);
              });
         return half;
     }

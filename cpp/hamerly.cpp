@@ -25,11 +25,13 @@ public:
             lower_.resize(n);
             return rescan(centers, nullptr, n, labels);
         }
-        const std::vector<float> moved_by = scaled_shift(shift, rows_.scale);
-        relax(moved_by, labels);
+        const BoundSpace space(options_.metric, rows_.scale);
+        relax(space.shifts(shift), labels);
         const Margin margin(centers, rows_.scale);
         auto safe = [&](int64_t i) {
-            return double(lower_[i]) > double(upper_[i]) + margin(rows_.norm2[i], row_size(rows_, i));
+            const double norm2 = rows_.norm2[i];
+            return space.distance(lower_[i], norm2) >
+                   space.distance(upper_[i], norm2) + margin(norm2, row_size(rows_, i));
         };
         std::vector<int64_t> doubtful;
         for (int64_t i = 0; i < n; ++i)
@@ -40,7 +42,7 @@ public:
         int64_t kept = 0;
         for (size_t p = 0; p < doubtful.size(); ++p) {
             const int64_t i = doubtful[p];
-            upper_[i] = round_up(std::sqrt(own[p]) * rows_.scale);
+            upper_[i] = space.above(std::sqrt(own[p]) * rows_.scale, rows_.norm2[i]);
             if (!safe(i)) doubtful[kept++] = i;
         }
         AssignStats stats = rescan(centers, doubtful.data(), kept, labels);
@@ -72,6 +74,7 @@ private:
 
     AssignStats rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         if (n_ids == 0) return {};
+        const BoundSpace space(options_.metric, rows_.scale);
         CenterIndex& index = index_;
         index.build(centers, rows_.scale, limits(), options_.n_threads);
         std::atomic<int64_t> moved{0};
@@ -82,8 +85,9 @@ private:
                                               scratches_[thread].candidates);
                  // In doubt the row's own score may be the second best: then both bounds take the best.
                  const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
-                 upper_[i] = round_up(scanned.upper(scanned.scores[label]));
-                 lower_[i] = index.n_centers > 1 ? round_down(scanned.lower(other)) : INFINITY;
+                 const double norm2 = rows_.norm2[i];
+                 upper_[i] = space.above(scanned.upper(scanned.scores[label]), norm2);
+                 lower_[i] = index.n_centers > 1 ? space.below(scanned.lower(other), norm2) : INFINITY;
                  if (labels[i] == label) return;
                  labels[i] = label;
                  moved.fetch_add(1, std::memory_order_relaxed);

@@ -80,7 +80,8 @@ void Rows::cover(double norm) {
     if (norm <= 0) return;
     int exponent = 0;
     std::frexp(norm, &exponent);
-    scale = std::min(scale, std::ldexp(1.0, std::min(-exponent, 1000)));
+    const double fitting = std::ldexp(1.0, std::min(-exponent, 1000));
+    if (fitting < scale) scale = fitting;
 }
 
 int64_t Rows::n_rows() const {

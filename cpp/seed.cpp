@@ -95,12 +95,14 @@ public:
                 --rest_;
             }
         }
-        seeds.potential = total();
+        for (int64_t i = 0; i < n_; ++i) seeds.potential += weight(i) * distance2_[i];
         return seeds;
     }
 
 private:
     double weight(int64_t i) const { return options_.weights ? options_.weights[i] : 1.0; }
+    // In proportion to which a row is drawn.
+    double chance(int64_t i) const { return weight(i) * (distance2_[i] + options_.floor); }
 
     void place_first(int64_t row) {
         double bound = 0;
@@ -123,7 +125,7 @@ private:
     void refresh_block(int64_t b) {
         double potential = 0;
         for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) {
-            potential += weight(i) * distance2_[i];
+            potential += chance(i);
             const double offset = 0.5 * (rows_.norm2[i] - distance2_[i]) * rows_.scale * rows_.scale;
             offset_[i] = float(offset) - std::abs(float(offset)) * 0x1p-20f;
         }
@@ -140,7 +142,7 @@ private:
                 left -= block_potential_[b++];
             int64_t chosen = -1;
             for (int64_t i = int64_t(b) * kBlock; i < std::min(n_, int64_t(b + 1) * kBlock); ++i) {
-                const double part = weight(i) * distance2_[i];
+                const double part = chance(i);
                 if (part <= 0) continue;
                 chosen = i;
                 if (left < part) break;
@@ -148,7 +150,7 @@ private:
             }
             // Rounding can run past the last block that has any potential.
             for (int64_t i = n_; chosen < 0 && i-- > 0;)
-                if (weight(i) * distance2_[i] > 0) chosen = i;
+                if (chance(i) > 0) chosen = i;
             drawn.push_back(chosen);
         }
         std::sort(drawn.begin(), drawn.end());

@@ -15,6 +15,7 @@ struct SeedOptions {
     int64_t first = 0;          // the row of the first center
     const double* draws = nullptr;    // (n_clusters - 1) x n_candidates uniform numbers in [0, 1)
     const double* weights = nullptr;  // of the rows, or null
+    double floor = 0;           // rows are drawn in proportion to weight * (squared distance + floor)
     int64_t memory_limit = INT64_MAX;  // bytes for the copy of the rows by column, which is done without else
     int n_threads = 1;
 };

@@ -68,8 +68,9 @@ double shift2(const Center& a, const Center& b) {
 
 }  // namespace
 
-Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters)
-    : rows_(rows), columns_(columns), weights_(weights), scales_(rows.n_features()),
+Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
+           Metric metric)
+    : rows_(rows), columns_(columns), weights_(weights), metric_(metric), scales_(rows.n_features()),
       labels_(rows.n_rows(), -1), clusters_(n_clusters) {
     for (double value : columns.mean) mean_norm2_ += value * value;
     for (size_t f = 0; f < scales_.size(); ++f) {
@@ -82,6 +83,7 @@ Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, 
         if (weights[i] > 0) smallest = std::min(smallest, weights[i]);
     }
     weight_scale_ = FixedScale(largest, double(rows.n_rows()));
+    for (int64_t i = 0; i < rows.n_rows(); ++i) unit_scatter_ += weight_of(i) * (rows.norm2[i] + 1);
     fixed_point_ &= weight_scale_.holds(smallest);
 }
 
@@ -169,8 +171,9 @@ Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Sc
         sums.push_back(sum);
     });
     copy_until(cluster.features.size());
-    cluster.features.swap(features);
-    cluster.sums.swap(sums);
+    // Copied, so that clusters do not end up with the room of the largest one.
+    cluster.features.assign(features.begin(), features.end());
+    cluster.sums.assign(sums.begin(), sums.end());
     cluster.weight = weight_scale_.value(cluster.fixed_weight);
     Center mean;
     mean.features = cluster.features;
@@ -219,17 +222,34 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
                                            : sum_anew(view, changes, k, scratch, thread == 0);
                 if (!(clusters_[k].weight > 0)) return;
                 mean.compute_norm();
+                if (metric_ == Metric::cosine) {
+                    const double length = std::sqrt(mean.norm2);
+                    clusters_[k].length = length * clusters_[k].weight;
+                    if (length == 0) return;
+                    for (double& value : mean.values) value /= length;
+                    mean.compute_norm();
+                }
                 clusters_[k].spread2 = squared_spread(mean);
                 stats.shift[k] = std::sqrt(shift2(centers.items[k], mean));
                 centers.items[k] = std::move(mean);
             });
         },
         rows_.matrix);
-    // Total scatter less the scatter between the clusters; taken about the mean, little cancels.
-    double between = 0;
-    for (const Cluster& cluster : clusters_) between += cluster.weight * cluster.spread2;
-    stats.cost = std::max(0.0, columns_.scatter - between);
+    stats.cost = cost();
     return stats;
+}
+
+double Sums::cost() const {
+    double explained = 0;
+    if (metric_ == Metric::cosine) {
+        // The cosines of a cluster add up to the length of its sum.
+        for (const Cluster& cluster : clusters_)
+            if (cluster.weight > 0) explained += 2 * cluster.length;
+        return std::max(0.0, scatter() - explained);
+    }
+    // Total scatter less the scatter between the clusters; taken about the mean, little cancels.
+    for (const Cluster& cluster : clusters_) explained += cluster.weight * cluster.spread2;
+    return std::max(0.0, scatter() - explained);
 }
 
 }  // namespace sparsecluster

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "assign.hpp"
 #include "centers.hpp"
 #include "csr.hpp"
 
@@ -90,13 +91,16 @@ struct UpdateStats {
 class Sums {
 public:
     // `weights` may be null; it must outlive this object, as must `columns`.
-    Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters);
+    Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
+         Metric metric);
 
-    // Accounts for the labels (-1: in no cluster) and moves the centers to the means. A cluster without
-    // weight keeps its center.
+    // Accounts for the labels (-1: in no cluster) and moves the centers to the means, with `cosine` to the
+    // directions of the means. A cluster without weight, or without direction, keeps its center.
     UpdateStats update(const int32_t* labels, Centers& centers, int n_threads);
 
     int64_t size() const { return int64_t(clusters_.size()); }
+    // What the cost is a difference from.
+    double scatter() const { return metric_ == Metric::cosine ? unit_scatter_ : columns_.scatter; }
 
 private:
     struct Cluster {
@@ -105,6 +109,7 @@ private:
         FixedSum fixed_weight;
         double weight = 0;
         double spread2 = 0;  // squared distance of the center to the mean of all rows
+        double length = 0;   // of the sum of the rows
     };
     struct Scratch {
         std::vector<FixedSum> fixed;  // per feature, zero between clusters
@@ -125,10 +130,13 @@ private:
     template <class View>
     Center sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch, bool poll);
     double squared_spread(const Center& center) const;
+    double cost() const;
 
     const Rows& rows_;
     const ColumnStats& columns_;
     const double* weights_;
+    Metric metric_;
+    double unit_scatter_ = 0;  // weighted sum of |x|^2 + 1: the squared distances were all cosines zero
     bool fixed_point_ = true;
     double mean_norm2_ = 0;
     FixedScale weight_scale_;

@@ -49,8 +49,11 @@ def significant(distance2, digits=12):
     )
 
 
-def lloyd(X, centers, weights=None, max_iter=300):
-    """All iterations from the given centers until no label changes, or no center."""
+def lloyd(X, centers, weights=None, max_iter=300, *, spherical=False):
+    """All iterations from the given centers until no label changes, or no center.
+
+    With `spherical` centers are directions: a mean is scaled to unit length, unless it is zero.
+    """
     X, centers = np.asarray(X, dtype=np.float64), np.array(centers, dtype=np.float64)
     weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
     steps, before = [], np.full(len(X), -1)
@@ -62,7 +65,11 @@ def lloyd(X, centers, weights=None, max_iter=300):
         centers = np.delete(centers, hopeless, axis=0)
         labels = np.where(np.isin(labels, hopeless), -1, labels - np.searchsorted(hopeless, labels))
         for k in np.unique(labels[weights > 0]):
-            centers[k] = np.average(X[labels == k], axis=0, weights=weights[labels == k])
+            mean = np.average(X[labels == k], axis=0, weights=weights[labels == k])
+            if not spherical:
+                centers[k] = mean
+            elif np.linalg.norm(mean) > 0:
+                centers[k] = mean / np.linalg.norm(mean)
         moved = int((labels != before).sum())
         steps.append(
             Step(

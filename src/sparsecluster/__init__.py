@@ -6,15 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparsecluster.kmeans import KMeans, kmeans_plusplus
+    from sparsecluster.kmeans import KMeans, kmeans_plusplus, seed_centers
+    from sparsecluster.spherical import SphericalKMeans
 
 # Public names and where they live; they are loaded when first used, so that importing is instant.
 _HOMES = {
     "KMeans": "sparsecluster.kmeans",
+    "SphericalKMeans": "sparsecluster.spherical",
     "kmeans_plusplus": "sparsecluster.kmeans",
+    "seed_centers": "sparsecluster.kmeans",
 }
 
-__all__ = ["KMeans", "kmeans_plusplus"]
+__all__ = ["KMeans", "SphericalKMeans", "kmeans_plusplus", "seed_centers"]
 
 
 def __getattr__(name: str) -> Any:

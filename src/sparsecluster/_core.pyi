@@ -32,15 +32,23 @@ class Centers:
     def to_csr(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 
 class Assigner:
-    def __init__(self, rows: Rows, algorithm: str, n_threads: int, head_limit: int) -> None: ...
+    def __init__(
+        self, rows: Rows, algorithm: str, n_threads: int, head_limit: int, metric: str
+    ) -> None: ...
     def assign(
         self, centers: Centers, shift: np.ndarray, labels: np.ndarray
     ) -> tuple[int, int, str]: ...
     def forget(self, row: int) -> None: ...
 
 class Sums:
+    scatter: float
     def __init__(
-        self, rows: Rows, columns: ColumnStats, weights: np.ndarray | None, n_clusters: int
+        self,
+        rows: Rows,
+        columns: ColumnStats,
+        weights: np.ndarray | None,
+        n_clusters: int,
+        metric: str,
     ) -> None: ...
     def update(
         self, labels: np.ndarray, centers: Centers, n_threads: int
@@ -67,6 +75,26 @@ def greedy_kmeans_plusplus(
     first: int,
     draws: np.ndarray,
     weights: np.ndarray | None,
+    floor: float,
     memory_limit: int,
     n_threads: int,
 ) -> tuple[np.ndarray, float]: ...
+def chain_seeds(
+    rows: Rows,
+    n_clusters: int,
+    length: int,
+    first: int,
+    seed: int,
+    weights: np.ndarray | None,
+    floor: float,
+    n_threads: int,
+) -> np.ndarray: ...
+def first_variation(
+    rows: Rows,
+    weights: np.ndarray | None,
+    centers: Centers,
+    labels: np.ndarray,
+    metric: str,
+    head_limit: int,
+    n_threads: int,
+) -> int: ...

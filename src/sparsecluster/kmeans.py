@@ -1,4 +1,4 @@
-"""K-means for sparse data: the estimator, and greedy k-means++ as a function."""
+"""K-means for sparse data: the estimator, and its ways to start as functions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsecluster import _core
 from sparsecluster.data.checks import check_feature_names, check_number, check_weights
-from sparsecluster.data.rows import Rows, as_rows, check_structure
-from sparsecluster.engine import assignment, seeding
+from sparsecluster.data.rows import Rows, as_rows, check_structure, unit_rows
+from sparsecluster.engine import assignment, refine, restarts, seeding
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.history import Callback, IterationRecord, describe
 from sparsecluster.engine.loop import Clustering, exact_cost, iterate
@@ -49,15 +49,22 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    init : {"k-means++", "random"}, array, sparse matrix or callable, default="k-means++"
-        Where to start. "k-means++" is the greedy form, ``2 + log2(n_clusters)`` candidates a step.
-        An array or sparse matrix holds one center a row. A callable gets ``(X, n_clusters,
-        random_state=...)`` and returns such centers.
+    init : str, array, sparse matrix or callable, default="k-means++"
+        Where to start: one of the names that :func:`seed_centers` lists; "k-means++" is the greedy
+        form, ``2 + ln(n_clusters)`` candidates a step. An array or sparse matrix holds one center a
+        row. A callable gets ``(X, n_clusters, random_state=...)`` and returns such centers.
+    init_options : dict or None, default=None
+        Options of the named way to start, for example ``{"chain_length": 30}`` with "mcmc".
     n_init : int, default=1
-        Number of runs from different starts; the one with the lowest cost is kept.
+        Number of runs from different starts; the one with the lowest cost is kept. Runs share X and
+        go side by side where there are several threads.
     algorithm : {"auto", "lloyd", "elkan", "hamerly"}, default="auto"
         How rows are assigned. All give the same labels; they differ in speed and memory. "elkan"
         keeps a float per row and cluster.
+    refine : {"first-variation"} or None, default=None
+        What to do when a run has settled. "first-variation" moves single rows while that lowers the
+        cost, counting how both centers follow, in turns with further iterations: a lower cost for
+        more time, above all with few rows a cluster.
     max_iter : int, default=300
         Most iterations of a run; a ConvergenceWarning says when they were not enough.
     tol : float, default=1e-4
@@ -112,13 +119,17 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     0.01
     """
 
+    _metric = "euclidean"
+
     def __init__(
         self,
         n_clusters: int = 8,
         *,
         init: Any = "k-means++",
+        init_options: dict[str, Any] | None = None,
         n_init: int = 1,
         algorithm: str = "auto",
+        refine: str | None = None,
         max_iter: int = 300,
         tol: float = 1e-4,
         random_state: Any = None,
@@ -129,8 +140,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
+        self.init_options = init_options
         self.n_init = n_init
         self.algorithm = algorithm
+        self.refine = refine
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -178,7 +191,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.history_ = best.history
         self.n_clusters_ = centers.shape[0]
         self._n_features_out = self.n_clusters_
+        self._summarise(rows, weights)
         return self
+
+    def _summarise(self, rows: Rows, weights: np.ndarray | None) -> None:
+        """Set what else a kind of k-means tells of its fit."""
 
     def _best_run(
         self, rows: Rows, weights: np.ndarray | None, n_threads: int
@@ -194,39 +211,27 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 RuntimeWarning,
                 stacklevel=3,
             )
-        best: Clustering | None = None
-        for run, run_seed in enumerate(random_state.randint(np.iinfo(np.int32).max, size=n_init)):
-            centers = seeding.seed(
-                self.init,
-                rows,
-                self.n_clusters,
+        seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
+
+        def run_from(run: int, n_threads: int, on_iteration: Callback) -> Clustering:
+            setting = seeding.Setting(
+                random_state=np.random.RandomState(seeds[run]),
                 weights=weights,
-                random_state=np.random.RandomState(run_seed),
                 memory_limit=memory_limit,
                 n_threads=n_threads,
+                metric=self._metric,
             )
-            clustering = iterate(
-                rows,
-                centers,
-                weights=weights,
-                columns=columns,
-                tolerance=shift_tolerance(self.tol, columns),
-                max_iter=self.max_iter,
-                make_assigner=partial(
-                    assignment.make_assigner,
-                    algorithm,
-                    rows,
-                    n_threads=n_threads,
-                    memory_limit=memory_limit,
-                ),
-                algorithm=algorithm,
-                n_threads=n_threads,
-                on_iteration=self._reporter(),
-                run=run,
+            centers = seeding.seed(self.init, rows, self.n_clusters, setting, self.init_options)
+            return self._run(
+                rows, centers, setting, columns, algorithm, on_iteration=on_iteration, run=run
             )
-            if best is None or clustering.inertia < best.inertia:
-                best = clustering
-        assert best is not None
+
+        # A function of the user's may not stand being called from several threads.
+        together = min(n_init, n_threads) if isinstance(self.init, str) else 1
+        found = restarts.run_all(
+            rows, run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
+        )
+        best = min(found, key=lambda one: one.inertia)
         if not best.converged:
             warnings.warn(
                 f"K-means did not converge in max_iter={self.max_iter} iterations: the centers "
@@ -235,6 +240,53 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 stacklevel=3,
             )
         return best, algorithm
+
+    def _run(
+        self,
+        rows: Rows,
+        centers: _core.Centers,
+        setting: seeding.Setting,
+        columns: _core.ColumnStats,
+        algorithm: str,
+        *,
+        on_iteration: Callback,
+        run: int,
+    ) -> Clustering:
+        """One run from given centers."""
+        common: dict[str, Any] = {
+            "weights": setting.weights,
+            "columns": columns,
+            "metric": self._metric,
+            "max_iter": self.max_iter,
+            "n_threads": setting.n_threads,
+            "on_iteration": on_iteration,
+            "run": run,
+        }
+        loop: Callable[..., Clustering] = partial(
+            iterate,
+            rows,
+            tolerance=shift_tolerance(self.tol, columns),
+            make_assigner=partial(
+                assignment.make_assigner,
+                algorithm,
+                rows,
+                n_threads=setting.n_threads,
+                memory_limit=setting.memory_limit,
+                metric=self._metric,
+            ),
+            algorithm=algorithm,
+            **common,
+        )
+        clustering = loop(centers)
+        if self.refine is None:
+            return clustering
+        return refine.first_variation(
+            rows,
+            clustering,
+            memory_limit=setting.memory_limit,
+            continue_loop=lambda centers, done: loop(centers, done=done),
+            **common,
+        )
 
     def _reporter(self) -> Callback:
         show: Callable[[str], None] | None = None
@@ -325,6 +377,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             rows,
             n_threads=n_threads,
             memory_limit=effective_memory_limit(self.memory_limit),
+            metric=self._metric,
         )
         assigner.assign(centers, np.zeros(0), labels)
         return labels
@@ -340,9 +393,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         check_number("n_init", self.n_init, Integral, 1)
         check_number("max_iter", self.max_iter, Integral, 1)
         check_number("tol", self.tol, Real, 0)
+        if self.init_options is not None and not isinstance(self.init_options, dict):
+            raise ValueError(f"init_options must be a dict or None, got {self.init_options!r}.")
         if isinstance(self.init, str):
-            check_name("init", self.init, seeding.METHODS)
+            seeding.check_method(self.init, self._metric, self.init_options)
+        elif self.init_options:
+            raise ValueError("init_options are of no use unless init is a name.")
         check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
+        if self.refine is not None:
+            check_name("refine", self.refine, refine.METHODS)
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback must be callable or None, got {self.callback!r}.")
         check_number("verbose", self.verbose, (bool, Integral), 0)
@@ -352,6 +411,94 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def seed_centers(
+    X: Any,
+    n_clusters: int,
+    method: str = "k-means++",
+    *,
+    metric: str = "euclidean",
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_threads: int | None = None,
+    memory_limit: int | str | None = None,
+    **options: Any,
+) -> tuple[Any, np.ndarray | None]:
+    """Choose starting centers, by any of the ways that `init` of the estimators knows.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_samples, n_features)
+        The rows.
+    n_clusters : int
+        How many centers to find.
+    method : str, default="k-means++"
+        - "k-means++": greedy, the best of several draws by squared distance at each step
+          (`n_local_trials`, by default ``2 + ln(n_clusters)``);
+        - "plain-k-means++": one draw a step;
+        - "spkm++": draws in proportion to 1.5 less the cosine (for the cosine only);
+        - "mcmc": such draws approximated by Markov chains of `chain_length` steps (100), after a
+          single pass;
+        - "k-means||": `rounds` (5) of about `oversampling` (2) times `n_clusters` draws each, then
+          greedy k-means++ on what was drawn;
+        - "furthest-first": the mean, then the row farthest from all centers so far;
+        - "oversample": `oversampling` (4) times as many rows at random, of which those farthest
+          apart are kept;
+        - "bisecting": splits the costliest cluster in two until there are enough;
+        - "hierarchical": Ward's method on `sample_size` (2000) rows;
+        - "random": rows at random.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        With "cosine" rows are taken at unit length, and so are the centers.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the rows.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    n_threads : int, optional
+        Threads to use; the result does not depend on it.
+    memory_limit : int or str, optional
+        Bytes (or "2GB") beyond the data, by default half of the memory that is free.
+    **options
+        Those named above.
+
+    Returns
+    -------
+    centers : csr_array or ndarray of shape (n_clusters, n_features)
+        Fewer, with a warning, where X has fewer distinct rows.
+    indices : ndarray of shape (n_clusters,) or None
+        Where they are in X; None for a method whose centers are not rows.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from sparsecluster import seed_centers
+    >>> X = csr_array([[1.0, 0], [1.0, 0.1], [0, 1.0]])
+    >>> centers, indices = seed_centers(X, 2, "mcmc", random_state=0, chain_length=20)
+    >>> centers.shape, len(indices)
+    ((2, 2), 2)
+    """
+    check_number("n_clusters", n_clusters, Integral, 1)
+    check_name("metric", metric, ("euclidean", "cosine"))
+    seeding.check_method(method, metric, options)
+    threads = effective_n_threads(n_threads)
+    if sp.issparse(X):
+        check_structure(X)
+    rows = as_rows(check_array(X, input_name="X", **_INPUT), n_threads=threads)
+    if rows.n_rows < n_clusters:
+        raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
+    if metric == "cosine":
+        rows = unit_rows(rows, n_threads=threads)
+    setting = seeding.Setting(
+        random_state=check_random_state(random_state),
+        weights=check_weights(sample_weight, rows),
+        memory_limit=effective_memory_limit(memory_limit),
+        n_threads=threads_for(rows.core.nnz * n_clusters, threads),
+        metric=metric,
+    )
+    centers, indices = seeding.seed_by_name(method, rows, n_clusters, setting, options)
+    if indices is not None:
+        return rows.matrix[indices], indices
+    return (centers if rows.sparse else centers.toarray()), None
 
 
 def kmeans_plusplus(
@@ -364,7 +511,7 @@ def kmeans_plusplus(
     n_threads: int | None = None,
     memory_limit: int | str | None = None,
 ) -> tuple[Any, np.ndarray]:
-    """Choose starting centers by greedy k-means++.
+    """Choose starting centers by greedy k-means++; :func:`seed_centers` has other ways.
 
     Parameters
     ----------
@@ -377,7 +524,7 @@ def kmeans_plusplus(
     random_state : int, RandomState or None, default=None
         Seed.
     n_local_trials : int, optional
-        Candidates tried a step, by default ``2 + log2(n_clusters)``; 1 is the plain form.
+        Candidates tried a step, by default ``2 + ln(n_clusters)``; 1 is the plain form.
     n_threads : int, optional
         Threads to use; the result does not depend on it.
     memory_limit : int or str, optional
@@ -400,22 +547,18 @@ def kmeans_plusplus(
     >>> sorted(centers.toarray().tolist())
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    check_number("n_clusters", n_clusters, Integral, 1)
+    options: dict[str, Any] = {}
     if n_local_trials is not None:
         check_number("n_local_trials", n_local_trials, Integral, 1)
-    threads = effective_n_threads(n_threads)
-    if sp.issparse(X):
-        check_structure(X)
-    rows = as_rows(check_array(X, input_name="X", **_INPUT), n_threads=threads)
-    if rows.n_rows < n_clusters:
-        raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
-    indices, _ = seeding.greedy_kmeans_plusplus(
-        rows,
+        options["n_local_trials"] = n_local_trials
+    centers, indices = seed_centers(
+        X,
         n_clusters,
-        weights=check_weights(sample_weight, rows),
-        random_state=check_random_state(random_state),
-        memory_limit=effective_memory_limit(memory_limit),
-        n_threads=threads_for(rows.core.nnz * n_clusters, threads),
-        n_local_trials=n_local_trials,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=n_threads,
+        memory_limit=memory_limit,
+        **options,
     )
-    return rows.matrix[indices], indices
+    assert indices is not None
+    return centers, indices

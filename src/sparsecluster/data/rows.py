@@ -136,3 +136,37 @@ def _explain(fault: str, row: int, matrix: Any, name: str) -> str:
         f"Input {name} contains values too large to square: row {row} has a norm above 1e150. "
         f"Scale the values first."
     )
+
+
+def unit_rows(rows: Rows, *, n_threads: int, allow_zero: bool = False) -> Rows:
+    """The rows at unit length: a copy of the values, or the same rows where they have it already.
+
+    Zero rows stay zero where they are allowed.
+    """
+    norm2 = rows.core.norm2
+    zero = norm2 == 0
+    if zero.any() and not allow_zero:
+        raise ValueError(
+            f"Row {int(np.flatnonzero(zero)[0])} of X is zero and has no direction "
+            f"({int(zero.sum())} such rows). Drop these rows, or pass zero_rows='first' to put "
+            f"them into the first cluster."
+        )
+    near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
+    if np.all((np.abs(norm2 - 1) <= near) | zero):
+        return rows
+    lengths = np.sqrt(np.where(zero, 1.0, norm2))
+    if not rows.sparse:
+        return as_rows(
+            (rows.matrix / lengths[:, None]).astype(rows.matrix.dtype), n_threads=n_threads
+        )
+    values = np.empty_like(rows.matrix.data)
+    indptr = rows.matrix.indptr
+    # A block at a time, because the quotients are computed in float64.
+    block = 1 << 16
+    for begin in range(0, rows.n_rows, block):
+        end = min(begin + block, rows.n_rows)
+        part = slice(int(indptr[begin]), int(indptr[end]))
+        repeated = np.repeat(lengths[begin:end], np.diff(indptr[begin : end + 1]))
+        values[part] = rows.matrix.data[part] / repeated
+    matrix = type(rows.matrix)((values, rows.matrix.indices, indptr), shape=rows.matrix.shape)
+    return as_rows(matrix, n_threads=n_threads)

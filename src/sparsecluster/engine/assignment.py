@@ -29,7 +29,7 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
 
 
 def make_assigner(
-    algorithm: str, rows: Rows, *, n_threads: int, memory_limit: int
+    algorithm: str, rows: Rows, *, n_threads: int, memory_limit: int, metric: str
 ) -> _core.Assigner:
     """The assigner of a fit; its SIMD rows of centers may take a quarter of the memory limit."""
-    return _core.Assigner(rows.core, algorithm, n_threads, memory_limit // 4)
+    return _core.Assigner(rows.core, algorithm, n_threads, memory_limit // 4, metric)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsecluster import _core
 from sparsecluster.data.rows import Rows
@@ -55,3 +58,14 @@ def refill(
 def _sizes(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
     counted = labels if weights is None else labels[weights > 0]
     return np.bincount(counted, minlength=n_clusters)
+
+
+def warn_fewer_distinct(found: int, n_clusters: int) -> None:
+    """Say that the number of clusters shrinks (SparseKmeans, appendix B.2)."""
+    warnings.warn(
+        f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}): "
+        f"there are not enough distinct rows. The clustering continues with {found} clusters; see "
+        f"n_clusters_.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )

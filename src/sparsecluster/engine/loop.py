@@ -11,9 +11,8 @@ import numpy as np
 from sparsecluster import _core
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine import centers as centers_
-from sparsecluster.engine.empty import empty_clusters, refill
+from sparsecluster.engine.empty import empty_clusters, refill, warn_fewer_distinct
 from sparsecluster.engine.history import Callback, IterationRecord
-from sparsecluster.engine.seeding import warn_fewer_distinct
 from sparsecluster.engine.stopping import total_shift
 
 # An update gives the cost as a difference from the total scatter; below this share of it, too few
@@ -46,20 +45,25 @@ def iterate(
     max_iter: int,
     make_assigner: Callable[[], _core.Assigner],
     algorithm: str,
+    metric: str,
     n_threads: int,
     on_iteration: Callback,
     run: int = 0,
+    done: int = 0,
 ) -> Clustering:
-    """Move the centers (in place) until no label changes, they hardly shift, or max_iter is up."""
+    """Move the centers (in place) until no label changes, they hardly shift, or max_iter is up.
+
+    `done` iterations came before these; at least one is made.
+    """
     rows.core.cover(float(np.sqrt(centers.norm2.max())))
     labels = np.full(rows.n_rows, -1, dtype=np.int32)
     assigner = make_assigner()
-    sums = _core.Sums(rows.core, columns, weights, centers.n_clusters)
+    sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric)
     shift = np.zeros(0)
     history: list[IterationRecord] = []
     settled = stopped = False
 
-    while not (settled or stopped) and len(history) < max_iter:
+    while not (settled or stopped) and (not history or done + len(history) < max_iter):
         started = time.perf_counter()
         _, distances, path = assigner.assign(centers, shift, labels)
 
@@ -71,15 +75,15 @@ def iterate(
             if hopeless:
                 centers, labels = drop_clusters(centers, labels, hopeless)
                 assigner = make_assigner()
-                sums = _core.Sums(rows.core, columns, weights, centers.n_clusters)
+                sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric)
                 shift = np.zeros(0)
 
         moved, shift, cost = sums.update(labels, centers, n_threads)
-        if cost < FEW_DIGITS * columns.scatter:
+        if cost < FEW_DIGITS * sums.scatter:
             cost = exact_cost(rows, centers, labels, weights, n_threads)
         settled = moved == 0 and not refilled
         record = IterationRecord(
-            iteration=len(history) + 1,
+            iteration=done + len(history) + 1,
             cost=cost,
             shift=total_shift(shift),
             moved=moved,

@@ -12,7 +12,9 @@ def check_name(option: str, value: object, known: Iterable[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     message = f"{option}={value!r} is not known; it can be {', '.join(map(repr, names))}."
-    nearest = difflib.get_close_matches(str(value).lower(), names, n=1)
-    if nearest:
-        message += f" Did you mean {nearest[0]!r}?"
+    # Of equally near names the first: they come in the order of their use.
+    near = {name: difflib.SequenceMatcher(None, name, str(value).lower()).ratio() for name in names}
+    nearest = max(names, key=lambda name: near[name], default="")
+    if near.get(nearest, 0) >= 0.6:
+        message += f" Did you mean {nearest!r}?"
     raise ValueError(message)

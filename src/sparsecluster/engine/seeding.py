@@ -1,61 +1,88 @@
-"""Starting centers: greedy k-means++, random rows, given centers, or a function of the user's."""
+"""Starting centers: by name (a function each, in METHODS), given, or from a user's function."""
 
 from __future__ import annotations
 
-import warnings
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 
 from sparsecluster import _core
-from sparsecluster.data.rows import LARGEST_NORM2, Rows, check_structure
+from sparsecluster.data.rows import LARGEST_NORM2, Rows, as_rows, check_structure
 from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.assignment import make_assigner
+from sparsecluster.engine.empty import warn_fewer_distinct
 from sparsecluster.engine.names import check_name
 
-METHODS = ("k-means++", "random")
+# Squared chords of the unit sphere are 2 - 2 cos, so 1.5 - cos = (squared chord + 1) / 2.
+SPHERICAL_FLOOR = 1.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every way of seeding may use. With metric "cosine" the rows have unit norm."""
+
+    random_state: np.random.RandomState
+    weights: np.ndarray | None = None
+    memory_limit: int = 2**62
+    n_threads: int = 1
+    metric: str = "euclidean"
 
 
 def seed(
-    init: Any,
-    rows: Rows,
-    n_clusters: int,
-    *,
-    weights: np.ndarray | None,
-    random_state: np.random.RandomState,
-    memory_limit: int,
-    n_threads: int,
+    init: Any, rows: Rows, n_clusters: int, setting: Setting, options: dict[str, Any] | None = None
 ) -> _core.Centers:
     """Centers to start from; fewer, with a warning, where there are fewer distinct rows."""
     if callable(init):
-        init = init(rows.matrix, n_clusters, random_state=random_state)
+        init = init(rows.matrix, n_clusters, random_state=setting.random_state)
         if isinstance(init, tuple):
             raise ValueError(
                 "The init function returned a tuple; it must return the centers alone."
             )
     if not isinstance(init, str):
-        return centers_.to_core(check_centers(init, n_clusters, rows.n_features))
-    check_name("init", init, METHODS)
-    if init == "random":
-        chance, possible = None, rows.n_rows
-        if weights is not None:
-            chance = weights / weights.sum()
-            possible = int(np.count_nonzero(chance))
-        if possible < n_clusters:
-            warn_fewer_distinct(possible, n_clusters)
-        found = min(possible, n_clusters)
-        indices = random_state.choice(rows.n_rows, found, replace=False, p=chance)
-    else:
-        indices, _ = greedy_kmeans_plusplus(
-            rows,
-            n_clusters,
-            weights=weights,
-            random_state=random_state,
-            memory_limit=memory_limit,
-            n_threads=n_threads,
+        given = check_centers(init, n_clusters, rows.n_features)
+        return centers_.to_core(on_sphere(given) if setting.metric == "cosine" else given)
+    centers, _ = seed_by_name(init, rows, n_clusters, setting, options)
+    return centers_.to_core(centers)
+
+
+def seed_by_name(
+    method: str, rows: Rows, n_clusters: int, setting: Setting, options: dict[str, Any] | None
+) -> tuple[sp.csr_array, np.ndarray | None]:
+    """Centers in float64, and the rows they are, or None where they are not rows."""
+    check_method(method, setting.metric, options)
+    found = METHODS[method](rows, n_clusters, setting, **(options or {}))
+    if sp.issparse(found):
+        centers = sp.csr_array(found, dtype=np.float64)
+        return (on_sphere(centers) if setting.metric == "cosine" else centers), None
+    if len(found) < n_clusters:
+        warn_fewer_distinct(len(found), n_clusters)
+    return rows.take(found), found
+
+
+def check_method(method: str, metric: str, options: dict[str, Any] | None = None) -> None:
+    """Refuse unknown names and options, before any work."""
+    check_name("init", method, tuple(METHODS))
+    if method == "spkm++" and metric != "cosine":
+        raise ValueError(
+            "init='spkm++' draws by cosines and needs rows of unit norm: use SphericalKMeans "
+            "(metric='cosine')."
         )
-    return centers_.to_core(rows.take(indices))
+    known = [
+        name
+        for name, parameter in inspect.signature(METHODS[method]).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for name, value in (options or {}).items():
+        if name not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no options"
+            raise ValueError(f"{name!r} is no option of init={method!r}, which {takes}.")
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or value <= 0:
+            raise ValueError(f"{name} must be a positive number, got {value!r}.")
 
 
 def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
@@ -82,42 +109,296 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
     return given
 
 
+def on_sphere(centers: Any) -> sp.csr_array:
+    """The directions of centers, for the cosine."""
+    centers = sp.csr_array(centers, dtype=np.float64, copy=True)
+    lengths = np.sqrt(np.asarray(centers.power(2).sum(axis=1)).ravel())
+    if not lengths.all():
+        raise ValueError(
+            f"Center {int(np.flatnonzero(lengths == 0)[0])} to start from is zero and has no "
+            f"direction."
+        )
+    centers.data /= np.repeat(lengths, np.diff(centers.indptr))
+    return centers
+
+
+# --- one function a method: indices of rows, or centers as a CSR array -------------------------
+
+
+def random_rows(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
+    """Rows at random, in proportion to their weights, each at most once."""
+    chance, possible = None, rows.n_rows
+    if setting.weights is not None:
+        chance = setting.weights / setting.weights.sum()
+        possible = int(np.count_nonzero(chance))
+    return setting.random_state.choice(
+        rows.n_rows, min(possible, n_clusters), replace=False, p=chance
+    )
+
+
 def n_candidates(n_clusters: int) -> int:
-    """Rows that greedy k-means++ tries a step: 2 + ln K, as scikit-learn and sparsekmeans do."""
+    """Rows that greedy k-means++ tries a step: 2 + ln K, as scikit-learn and sparsekmeans do.
+
+    (The text of SparseKmeans says log2; its package and scikit-learn take the natural logarithm.)
+    """
     return 2 + int(np.log(n_clusters))
 
 
 def greedy_kmeans_plusplus(
-    rows: Rows,
-    n_clusters: int,
-    *,
-    weights: np.ndarray | None,
-    random_state: np.random.RandomState,
-    memory_limit: int,
-    n_threads: int,
-    n_local_trials: int | None = None,
-) -> tuple[np.ndarray, float]:
-    """Rows chosen by greedy k-means++ (Arthur and Vassilvitskii 2007), and their potential."""
-    if weights is None:
-        first = random_state.randint(rows.n_rows)
-    else:
-        first = random_state.choice(rows.n_rows, p=weights / weights.sum())
-    trials = n_candidates(n_clusters) if n_local_trials is None else n_local_trials
-    draws = random_state.random_sample((n_clusters - 1, trials))
-    indices, potential = _core.greedy_kmeans_plusplus(
-        rows.core, n_clusters, int(first), draws, weights, memory_limit, n_threads
-    )
-    if len(indices) < n_clusters:
-        warn_fewer_distinct(len(indices), n_clusters)
-    return indices, float(potential)
+    rows: Rows, n_clusters: int, setting: Setting, *, n_local_trials: int | None = None
+) -> np.ndarray:
+    """Each center the best of several draws by squared distance (Arthur, Vassilvitskii 2007)."""
+    trials = n_candidates(n_clusters) if n_local_trials is None else int(n_local_trials)
+    return _draw_by_distance(rows, n_clusters, setting, trials)
 
 
-def warn_fewer_distinct(found: int, n_clusters: int) -> None:
-    """Say that the number of clusters shrinks (SparseKmeans, appendix B.2)."""
-    warnings.warn(
-        f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}): "
-        f"there are not enough distinct rows. The clustering continues with {found} clusters; see "
-        f"n_clusters_.",
-        ConvergenceWarning,
-        stacklevel=2,
+def plain_kmeans_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
+    """Each center drawn in proportion to the squared distance to the nearest one so far."""
+    return _draw_by_distance(rows, n_clusters, setting, 1)
+
+
+def spkm_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
+    """Each center drawn in proportion to 1.5 less the cosine with the nearest one so far.
+
+    The slides give this once as 1.5 (1 - cos) and once as 1.5 - cos. The second is meant: only it
+    adds up to the objective 1.5 n - sum cos that it is divided by, and the theorem is about it.
+    """
+    return _draw_by_distance(rows, n_clusters, setting, 1, SPHERICAL_FLOOR)
+
+
+def _draw_by_distance(
+    rows: Rows, n_clusters: int, setting: Setting, trials: int, floor: float = 0.0
+) -> np.ndarray:
+    first = first_row(rows, setting)
+    draws = setting.random_state.random_sample((n_clusters - 1, trials))
+    indices, _ = _core.greedy_kmeans_plusplus(
+        rows.core, n_clusters, first, draws, setting.weights, floor, setting.memory_limit,
+        setting.n_threads,
+    )  # fmt: skip
+    return np.asarray(indices)
+
+
+def first_row(rows: Rows, setting: Setting) -> int:
+    """A row at random, by weight."""
+    if setting.weights is None:
+        return int(setting.random_state.randint(rows.n_rows))
+    return int(setting.random_state.choice(rows.n_rows, p=setting.weights / setting.weights.sum()))
+
+
+def mcmc(rows: Rows, n_clusters: int, setting: Setting, *, chain_length: int = 100) -> np.ndarray:
+    """Draws of k-means++ (of spkm++ for the cosine) approximated by Markov chains: one pass."""
+    first = first_row(rows, setting)
+    floor = SPHERICAL_FLOOR if setting.metric == "cosine" else 0.0
+    chain_seed = int(setting.random_state.randint(np.iinfo(np.int64).max, dtype=np.int64))
+    indices = _core.chain_seeds(
+        rows.core, n_clusters, int(chain_length), first, chain_seed, setting.weights, floor,
+        setting.n_threads,
+    )  # fmt: skip
+    return np.asarray(indices)
+
+
+def kmeans_parallel(
+    rows: Rows, n_clusters: int, setting: Setting, *, oversampling: float = 2.0, rounds: int = 5
+) -> np.ndarray:
+    """k-means|| (Bahmani et al. 2012): a few rounds of many draws, then greedy k-means++ on them.
+
+    `oversampling` times `n_clusters` rows are expected a round.
+    """
+    weights = np.ones(rows.n_rows) if setting.weights is None else setting.weights
+    chosen = np.array([first_row(rows, setting)])
+    distance2 = nearest_of(rows, rows.take(chosen), setting)[1]
+    for _ in range(int(rounds)):
+        chance = weights * distance2
+        total = chance.sum()
+        if not total > 0:
+            break
+        drawn = setting.random_state.random_sample(rows.n_rows)
+        new = np.flatnonzero(drawn * total < oversampling * n_clusters * chance)
+        if len(new):
+            distance2 = np.minimum(distance2, nearest_of(rows, rows.take(new), setting)[1])
+            chosen = np.concatenate([chosen, new])
+    chosen = np.unique(chosen)
+    if len(chosen) < n_clusters:
+        # Too few rounds for so many centers: the rest as k-means++ would.
+        return greedy_kmeans_plusplus(rows, n_clusters, setting)
+    nearest, _ = nearest_of(rows, rows.take(chosen), setting)
+    counts = np.bincount(nearest, weights, minlength=len(chosen))
+    few = as_rows(rows.matrix[chosen], n_threads=setting.n_threads)
+    found = greedy_kmeans_plusplus(few, n_clusters, replace(setting, weights=counts))
+    return chosen[found]
+
+
+def furthest_first(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
+    """The mean, then again and again the row farthest from all centers so far."""
+    mean = mean_row(rows, setting.weights)
+    if setting.metric == "cosine" and mean.nnz:
+        mean = on_sphere(mean)
+    found = farthest_rows(rows, n_clusters - 1, setting, start=mean)
+    if len(found) + 1 < n_clusters:
+        warn_fewer_distinct(len(found) + 1, n_clusters)
+    return sp.csr_array(sp.vstack([mean, rows.take(found)], format="csr"))
+
+
+def oversample(
+    rows: Rows, n_clusters: int, setting: Setting, *, oversampling: float = 4.0
+) -> np.ndarray:
+    """More rows than needed at random; of these, those that lie farthest apart are kept."""
+    more = min(rows.n_rows, int(np.ceil(max(1.0, oversampling) * n_clusters)))
+    drawn = np.sort(random_rows(rows, more, setting))
+    few = as_rows(rows.matrix[drawn], n_threads=setting.n_threads)
+    alike = replace(setting, weights=None)
+    return drawn[farthest_rows(few, n_clusters, alike, start=mean_row(few, None))]
+
+
+def bisecting(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
+    """Means of clusters that come from splitting the costliest cluster in two, again and again."""
+    from sparsecluster.engine.loop import iterate  # which starts from what this module finds
+
+    parts = [np.arange(rows.n_rows)]
+    costs = [_scatter(rows, setting.weights)]
+    while len(parts) < n_clusters and max(costs) > 0:
+        worst = int(np.argmax(costs))
+        members = parts[worst]
+        few = as_rows(rows.matrix[members], n_threads=setting.n_threads)
+        weights = None if setting.weights is None else setting.weights[members]
+        inner = replace(setting, weights=weights)
+        start = _draw_by_distance(few, 2, inner, n_candidates(2))
+        if len(start) < 2:
+            costs[worst] = 0.0
+            continue
+        columns = _core.column_stats(few.core, weights)
+        found = iterate(
+            few,
+            centers_.to_core(few.take(start)),
+            weights=weights,
+            columns=columns,
+            tolerance=1e-4 * columns.mean_variance,
+            max_iter=50,
+            make_assigner=partial(
+                make_assigner,
+                "auto",
+                few,
+                n_threads=setting.n_threads,
+                memory_limit=setting.memory_limit,
+                metric=setting.metric,
+            ),
+            algorithm="auto",
+            metric=setting.metric,
+            n_threads=setting.n_threads,
+            on_iteration=lambda record: None,
+        )
+        halves = [members[found.labels == side] for side in (0, 1)]
+        if not all(map(len, halves)):
+            costs[worst] = 0.0
+            continue
+        distance2 = _core.own_distances(few.core, found.centers, found.labels, setting.n_threads)
+        if weights is not None:
+            distance2 = distance2 * weights
+        parts[worst : worst + 1] = halves
+        costs[worst : worst + 1] = [
+            float(distance2[found.labels == side].sum()) if len(halves[side]) > 1 else 0.0
+            for side in (0, 1)
+        ]
+    if len(parts) < n_clusters:
+        warn_fewer_distinct(len(parts), n_clusters)
+    return _means(rows, parts, setting.weights)
+
+
+def hierarchical(
+    rows: Rows, n_clusters: int, setting: Setting, *, sample_size: int = 2000
+) -> sp.csr_array:
+    """Means of the clusters that Ward's method finds in a sample."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    size = min(rows.n_rows, max(int(sample_size), 2 * n_clusters))
+    if 16 * size * size > setting.memory_limit:
+        raise ValueError(
+            f"init='hierarchical' needs the distances between {size} rows, "
+            f"{16 * size * size / 1e9:.3g} GB, more than the memory limit of "
+            f"{setting.memory_limit / 1e9:.3g} GB. Lower sample_size, or choose another init."
+        )
+    drawn = np.sort(random_rows(rows, size, setting))
+    if len(drawn) <= n_clusters:
+        return rows.take(drawn)
+    sample = rows.take(drawn)
+    norm2 = np.asarray(sample.power(2).sum(axis=1)).ravel()
+    distance2 = norm2[:, None] + norm2 - 2 * (sample @ sample.T).toarray()
+    condensed = np.sqrt(np.maximum(distance2[np.triu_indices(len(drawn), 1)], 0.0))
+    labels = fcluster(linkage(condensed, "ward"), n_clusters, "maxclust") - 1
+    parts = [drawn[labels == cluster] for cluster in range(labels.max() + 1)]
+    if len(parts) < n_clusters:
+        warn_fewer_distinct(len(parts), n_clusters)
+    return _means(rows, parts, setting.weights)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "k-means++": greedy_kmeans_plusplus,
+    "plain-k-means++": plain_kmeans_plusplus,
+    "spkm++": spkm_plusplus,
+    "mcmc": mcmc,
+    "k-means||": kmeans_parallel,
+    "furthest-first": furthest_first,
+    "oversample": oversample,
+    "bisecting": bisecting,
+    "hierarchical": hierarchical,
+    "random": random_rows,
+}
+
+
+# --- what they share ----------------------------------------------------------------------------
+
+
+def nearest_of(
+    rows: Rows, centers: sp.csr_array, setting: Setting
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each row the nearest of the centers, and its squared distance."""
+    core = centers_.to_core(centers)
+    rows.core.cover(float(np.sqrt(core.norm2.max())))
+    labels = np.full(rows.n_rows, -1, dtype=np.int32)
+    assigner = make_assigner(
+        "lloyd", rows, n_threads=setting.n_threads, memory_limit=setting.memory_limit,
+        metric=setting.metric,
+    )  # fmt: skip
+    assigner.assign(core, np.zeros(0), labels)
+    return labels, _core.own_distances(rows.core, core, labels, setting.n_threads)
+
+
+def farthest_rows(rows: Rows, count: int, setting: Setting, *, start: sp.csr_array) -> np.ndarray:
+    """Row by row the one farthest from `start` and from all before; of equals the first."""
+    distance2 = nearest_of(rows, start, setting)[1]
+    if setting.weights is not None:
+        distance2 = np.where(setting.weights > 0, distance2, -1.0)
+    found: list[int] = []
+    while len(found) < count:
+        farthest = int(np.argmax(distance2))
+        if not distance2[farthest] > 0:
+            break
+        found.append(farthest)
+        distance2 = np.minimum(
+            distance2, nearest_of(rows, rows.take(np.array([farthest])), setting)[1]
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def mean_row(rows: Rows, weights: np.ndarray | None) -> sp.csr_array:
+    """The mean of all rows, as a CSR array of one row."""
+    return _means(rows, [np.arange(rows.n_rows)], weights)
+
+
+def _means(rows: Rows, parts: list[np.ndarray], weights: np.ndarray | None) -> sp.csr_array:
+    """The weighted mean of each list of rows; of the rows alike where they have no weight."""
+    shares = []
+    for part in parts:
+        share = np.ones(len(part)) if weights is None else weights[part]
+        total = share.sum()
+        shares.append(share / total if total > 0 else np.full(len(part), 1 / len(part)))
+    indptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    pick = sp.csr_array(
+        (np.concatenate(shares), np.concatenate(parts), indptr), shape=(len(parts), rows.n_rows)
     )
+    means = pick @ sp.csr_array(rows.matrix, dtype=np.float64)
+    return sp.csr_array(means)
+
+
+def _scatter(rows: Rows, weights: np.ndarray | None) -> float:
+    return float(_core.column_stats(rows.core, weights).scatter)

@@ -1,0 +1,75 @@
+"""Better optima: single moves after the loop has settled, in turns with the loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from sparsecluster import _core
+from sparsecluster.data.rows import Rows
+from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.history import Callback, IterationRecord
+from sparsecluster.engine.loop import Clustering
+
+METHODS = ("first-variation",)
+
+
+def first_variation(
+    rows: Rows,
+    clustering: Clustering,
+    *,
+    weights: np.ndarray | None,
+    columns: _core.ColumnStats,
+    metric: str,
+    max_iter: int,
+    memory_limit: int,
+    n_threads: int,
+    continue_loop: Callable[[_core.Centers, int], Clustering],
+    on_iteration: Callback,
+    run: int = 0,
+) -> Clustering:
+    """Move single rows while that lowers the cost, and let the loop settle after each pass.
+
+    `continue_loop(centers, done)` runs it, after so many iterations. Every pass is an iteration of
+    its own in the history.
+    A row at rest has its nearest center: the condition of a single move is the stricter one
+    (Telgarsky and Vattani 2010).
+    """
+    best = clustering
+    history = list(clustering.history)
+    stopped = False
+    while not stopped and len(history) < max_iter:
+        started = time.perf_counter()
+        # Copies, because a pass that finds nothing must leave everything as it was.
+        centers = centers_.to_core(centers_.from_core(best.centers))
+        labels = best.labels.copy()
+        sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric)
+        sums.update(labels, centers, n_threads)
+        moved = _core.first_variation(
+            rows.core, weights, centers, labels, metric, memory_limit // 4, n_threads
+        )
+        if moved == 0:
+            break
+        _, shift, cost = sums.update(labels, centers, n_threads)
+        record = IterationRecord(
+            iteration=len(history) + 1,
+            cost=cost,
+            shift=float(shift @ shift),
+            moved=moved,
+            distances=rows.n_rows * centers.n_clusters,
+            seconds=time.perf_counter() - started,
+            algorithm="first-variation",
+            path="single moves",
+            run=run,
+        )
+        history.append(record)
+        stopped = bool(on_iteration(record))
+        continued = continue_loop(centers, len(history))
+        history += continued.history
+        if not continued.inertia < best.inertia:
+            break
+        best = continued
+    return replace(best, history=history)
