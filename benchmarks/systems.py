@@ -73,8 +73,7 @@ def sparsecluster_sphere(task: Task) -> Any:
 
 def soyclustering_sphere(X: sp.csr_matrix, task: Task) -> Fitted:
     """Its k-means++ start; it stops by the change of its inertia."""
-    if not hasattr(np, "float"):
-        np.float = float  # type: ignore[attr-defined]  # written for numpy before 1.24
+    vars(np).setdefault("float", float)  # it was written for numpy before 1.24
     from soyclustering import SphericalKMeans
 
     model = SphericalKMeans(
