@@ -1,5 +1,6 @@
 // The Python side of the core: arrays in, arrays out. Arguments are validated in Python (data/rows.py);
 // here only what would be memory-unsafe is refused. The GIL is released inside every kernel.
+#include <atomic>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -300,6 +301,15 @@ nb::object py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t length
     return to_numpy(std::move(seeds.rows));
 }
 
+// Lets one thread call off what another one does in the core.
+struct StopToken {
+    void stop() { flag = true; }
+    void watch() const { called_off = &flag; }
+    static void unwatch() { called_off = nullptr; }
+
+    std::atomic<bool> flag{false};
+};
+
 bool python_interrupt_requested() {
     nb::gil_scoped_acquire acquire;
     return PyErr_CheckSignals() != 0;
@@ -319,6 +329,11 @@ NB_MODULE(_core, m) {
         }
     });
 
+    nb::class_<StopToken>(m, "StopToken")
+        .def(nb::init<>())
+        .def("stop", &StopToken::stop)
+        .def("watch", &StopToken::watch)
+        .def("unwatch", [](const StopToken&) { StopToken::unwatch(); });
     m.def("simd_level", [] { return std::string(kernels().name); });
     m.def("elkan_bytes", &elkan_bytes, "n_rows"_a, "n_clusters"_a);
 

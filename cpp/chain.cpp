@@ -109,6 +109,7 @@ Seeds run_chains(const Rows& rows, const Matrix<V, I>& view, const ChainOptions&
         int64_t state = propose();
         double state_chance = chance(state);
         for (int64_t step = 1; step < options.length; ++step) {
+            if (step % 64 == 0) poll_interrupt();
             const int64_t next = propose();
             const double next_chance = chance(next);
             // Accepted with next_chance * proposal[state] / (state_chance * proposal[next]).

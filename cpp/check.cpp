@@ -15,10 +15,13 @@
 
 #include "assign.hpp"
 #include "centers.hpp"
+#include "chain.hpp"
 #include "csr.hpp"
 #include "exact.hpp"
 #include "kernels.hpp"
 #include "parallel.hpp"
+#include "refine.hpp"
+#include "roofline.hpp"
 #include "seed.hpp"
 #include "update.hpp"
 
@@ -378,7 +381,68 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
     }
 }
 
+// Cosines: all algorithms agree, no step raises the cost, chains do not depend on the threads.
+template <class V, class I>
+void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
+    context = std::string(recipe.name) + " on the sphere, " + level;
+    Table table = make_table(recipe);
+    for (int64_t i = 0; i < table.n_rows; ++i) {
+        double* const row = table.values.data() + i * table.n_features;
+        double norm2 = 0;
+        for (int64_t f = 0; f < table.n_features; ++f) norm2 += row[f] * row[f];
+        for (int64_t f = 0; f < table.n_features; ++f) row[f] = norm2 > 0 ? V(row[f] / std::sqrt(norm2)) : 0;
+    }
+    const Sample<V, I> sample(table, recipe.sparse);
+    Rows rows = sample.rows();
+    rows.inspect(n_threads);
+    rows.cover(1.5);
+    const ColumnStats columns = column_stats(rows, nullptr);
+
+    ChainOptions chain;
+    chain.n_clusters = recipe.n_clusters;
+    chain.length = 5;
+    chain.floor = 1;
+    const Seeds alone = chain_seeds(rows, chain);
+    chain.n_threads = n_threads;
+    check(chain_seeds(rows, chain).rows == alone.rows, "chains depend on the threads");
+
+    Centers start;
+    start.n_features = table.n_features;
+    for (int64_t seed : alone.rows)
+        if (rows.norm2[seed] > 0) start.items.push_back(center_at(table.row(seed), table.n_features));
+    if (start.items.empty()) return;
+
+    std::vector<int32_t> reference;
+    for (const auto& [name, make] : kMakers) {
+        const AssignOptions options{n_threads, Metric::cosine};
+        const std::unique_ptr<Assigner> assigner = make(rows, options);
+        Sums sums(rows, columns, nullptr, start.size(), Metric::cosine);
+        Centers centers = start;
+        std::vector<int32_t> labels(table.n_rows, -1);
+        std::vector<double> shift;
+        double cost = INFINITY;
+        for (int step = 0; step < 8; ++step) {
+            assigner->assign(centers, shift, labels.data());
+            const UpdateStats stats = sums.update(labels.data(), centers, n_threads);
+            check(stats.cost <= cost + 1e-9 * double(table.n_rows), "the cost of cosines rises");
+            cost = stats.cost;
+            shift = stats.shift;
+        }
+        if (reference.empty()) reference = labels;
+        check(labels == reference, "algorithms end with different labels");
+        for (int pass = 0; pass < 3; ++pass) {
+            first_variation(rows, nullptr, options, centers, labels.data());
+            const UpdateStats stats = sums.update(labels.data(), centers, n_threads);
+            check(stats.cost <= cost + 1e-9 * double(table.n_rows), "single moves raise the cost");
+            cost = stats.cost;
+        }
+    }
+    check(tile_rates(rows, start, n_threads).entries <= 1, "more entries in tiles than there are");
+}
+
 void check_recipe(const Recipe& recipe, const char* level) {
+    check_sphere<float, int32_t>(recipe, level, 3);
+    check_sphere<double, int64_t>(recipe, level, 2);
     check_sample<float, int32_t>(recipe, "float32 int32", level, 3);
     check_sample<double, int64_t>(recipe, "float64 int64", level, 1);
     if (!recipe.sparse) return;

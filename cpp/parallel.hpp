@@ -21,10 +21,13 @@ struct Interrupted : std::exception {
 
 // Asked now and then from the calling thread; the bindings set it to look for Ctrl-C.
 inline bool (*interrupt_requested)() = nullptr;
+// Set for a thread whose work another thread may call off.
+inline thread_local const std::atomic<bool>* called_off = nullptr;
 
 inline void poll_interrupt() {
     using clock = std::chrono::steady_clock;
     static thread_local clock::time_point last = clock::now();
+    if (called_off && called_off->load(std::memory_order_relaxed)) throw Interrupted();
     if (!interrupt_requested) return;
     const auto now = clock::now();
     if (now - last < std::chrono::milliseconds(50)) return;

@@ -25,10 +25,15 @@ def nearest(X, centers):
     return np.argmax(distance2 <= distance2.min(axis=1, keepdims=True) * (1 + TIE), axis=1)
 
 
-def refill(X, centers, labels, weights):
-    """Algorithm E.1: the farthest rows fill the empty clusters. Answers which stay empty."""
+def refill(X, centers, labels, weights, spherical=False):
+    """Algorithm E.1: the farthest rows fill the empty clusters. Answers which stay empty.
+
+    With `spherical` not by rows that are zero.
+    """
     distance2 = np.square(X - centers[labels]).sum(axis=1)
     apart = distance2 > 1e-24 * np.square(X).sum(axis=1)
+    if spherical:
+        apart &= np.any(X, axis=1)
     farthest = np.lexsort((np.arange(len(X)), -significant(distance2)))
     size = np.bincount(labels[weights > 0], minlength=len(centers))
     empty = list(np.flatnonzero(size == 0))
@@ -60,7 +65,7 @@ def lloyd(X, centers, weights=None, max_iter=300, *, spherical=False):
     while len(steps) < max_iter:
         assigned = nearest(X, centers)
         labels = assigned.copy()
-        hopeless = refill(X, centers, labels, weights)
+        hopeless = refill(X, centers, labels, weights, spherical)
         old = centers
         centers = np.delete(centers, hopeless, axis=0)
         labels = np.where(np.isin(labels, hopeless), -1, labels - np.searchsorted(hopeless, labels))

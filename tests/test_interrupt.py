@@ -53,6 +53,14 @@ CALLS = {
     ),
     "in dense seeding": ("started()", "kmeans_plusplus(X, 10_000, random_state=0)"),
     "in sparse seeding": ("started()", "kmeans_plusplus(S, 20_000, random_state=0)"),
+    "in a chain": (
+        "started()",
+        "KMeans(2, init='mcmc', init_options={'chain_length': 10**9}).fit(X[:200])",
+    ),
+    "in runs side by side": (
+        "started()",
+        "KMeans(20_000, n_init=2, n_threads=2, random_state=0).fit(S)",
+    ),
     "in transform": (
         "km = KMeans(3000, init=X[:3000]).fit(X[:3000]); started()",
         "km.transform(X)",

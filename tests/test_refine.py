@@ -110,7 +110,7 @@ def test_history_tells_single_moves_and_a_cost_that_falls(metric):
 def test_refinement_keeps_to_max_iter():
     km = fit(rows_of("unit", "euclidean"), 20, "euclidean", random_state=0, max_iter=3,
              refine="first-variation")  # fmt: skip
-    assert km.n_iter_ <= 4
+    assert km.n_iter_ <= 3
 
 
 def test_unknown_refinement_is_refused():
@@ -157,3 +157,20 @@ def test_error_in_a_callback_ends_all_runs():
     X = rows_of("text", "euclidean")
     with pytest.raises(RuntimeError, match="enough"):
         fit(X, 9, "euclidean", random_state=0, n_init=4, n_threads=2, callback=callback)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(
+    "options",
+    [{"refine": "first-variation"}, {"n_init": 3}, {"n_init": 3, "refine": "first-variation"}],
+)
+def test_callback_that_says_stop_ends_everything(options, n_threads):
+    calls = []
+
+    def callback(record):
+        calls.append(record)
+        return True
+
+    X = rows_of("unit", "euclidean")
+    fit(X, 20, "euclidean", random_state=0, n_threads=n_threads, callback=callback, **options)
+    assert len(calls) == 1

@@ -186,3 +186,52 @@ def test_rows_that_cancel_keep_their_center():
 def test_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="zero_rows"):
         SphericalKMeans(2, zero_rows="drop").fit(np.eye(3))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "init", ["k-means++", "random", "mcmc", "spkm++", "oversample", "k-means||"]
+)
+def test_zero_rows_never_become_centers(init, algorithm):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 6)) * (rng.random((60, 6)) < 0.3)
+    X[rng.random(60) < 0.4] = 0
+    for seed in range(6):
+        km = SphericalKMeans(
+            7, zero_rows="first", init=init, algorithm=algorithm, random_state=seed, tol=0
+        ).fit(csr(X))
+        np.testing.assert_allclose(np.linalg.norm(dense(km.cluster_centers_), axis=1), 1)
+        assert (km.labels_[~X.any(axis=1)] == 0).all()
+        np.testing.assert_array_equal(km.predict(csr(X)), km.labels_)
+
+
+@pytest.mark.parametrize("init", ["bisecting", "hierarchical", "furthest-first"])
+def test_starts_by_means_survive_rows_that_cancel_or_are_zero(init):
+    X = np.array([[0, 0], [0, 0], [1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
+    km = SphericalKMeans(3, init=init, zero_rows="first", random_state=0).fit(X)
+    np.testing.assert_allclose(np.linalg.norm(km.cluster_centers_, axis=1), 1)
+    opposite = np.array([[1.0, 0], [-1, 0], [1, 0], [-1, 0]])
+    assert SphericalKMeans(2, init=init, random_state=0).fit(opposite).inertia_ == pytest.approx(0)
+    assert SphericalKMeans(1, init=init).fit(opposite).n_clusters_ == 1
+
+
+def test_nothing_but_zero_rows_is_refused():
+    with pytest.raises(ValueError, match="All rows of X are zero"):
+        SphericalKMeans(2, zero_rows="first").fit(np.zeros((4, 3)))
+
+
+def test_tiny_rows_have_directions_too():
+    X = np.array([[3.0, 4.0, 1.0], [1.0, 0.1, 0], [0, 1, 1]])
+    fits = [SphericalKMeans(2, random_state=0).fit(X * scale) for scale in (1, 2e-162, 1e-300)]
+    assert fits[1].inertia_ == pytest.approx(fits[0].inertia_, rel=1e-9)
+    assert fits[2].inertia_ == pytest.approx(fits[0].inertia_, rel=1e-9)
+    assert SphericalKMeans(2, init=np.eye(2, 3) * 1e-200).fit(X).n_clusters_ == 2
+
+
+def test_a_row_has_the_same_label_alone_and_among_others():
+    rng = np.random.default_rng(0)
+    X = directions(rng.random((200, 5))).astype(np.float32)
+    X[::3] *= 7
+    km = SphericalKMeans(20, random_state=0).fit(X)
+    alone = np.concatenate([km.predict(X[i : i + 1]) for i in range(len(X))])
+    np.testing.assert_array_equal(alone, km.labels_)

@@ -210,7 +210,12 @@ def test_options_reach_the_method():
     [
         ({"init": "mcmc", "init_options": {"steps": 5}}, "'steps' is no option .* chain_length"),
         ({"init": "random", "init_options": {"rounds": 5}}, "takes no options"),
-        ({"init": "mcmc", "init_options": {"chain_length": 0}}, "positive"),
+        ({"init": "mcmc", "init_options": {"chain_length": 0}}, "at least 1"),
+        ({"init": "mcmc", "init_options": {"chain_length": 2.5}}, "an integer"),
+        ({"init": "mcmc", "init_options": {"chain_length": 10**30}}, "at most"),
+        ({"init": "k-means||", "init_options": {"oversampling": np.nan}}, "a number"),
+        ({"init": "k-means||", "init_options": {"oversampling": np.inf}}, "finite"),
+        ({"init": "oversample", "init_options": {"oversampling": 0}}, "positive"),
         ({"init": "mcmc", "init_options": [5]}, "must be a dict"),
         ({"init": np.eye(2), "init_options": {"rounds": 2}}, "of no use"),
         ({"init": "spkm++"}, "SphericalKMeans"),
@@ -226,3 +231,15 @@ def test_sample_that_does_not_fit_is_refused():
     X = csr(rows_of("text"))
     with pytest.raises(ValueError, match="sample_size"):
         seed_centers(X, 3, "hierarchical", memory_limit=10_000)
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"spkm++"}))
+def test_rows_that_are_all_equal_are_survived(method):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert KMeans(2, init=method, random_state=0).fit(np.ones((5, 2))).n_clusters_ == 1
+
+
+def test_more_candidates_than_rows_are_as_good_as_all():
+    X = csr(rows_of("text"))
+    assert len(seed_centers(X, 3, random_state=0, n_local_trials=10**9)[1]) == 3

@@ -84,7 +84,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         With 1 each iteration is shown on standard error.
     callback : callable or None, default=None
         Called with an :class:`~sparsecluster.engine.history.IterationRecord` after each iteration;
-        a true answer ends the fit.
+        a true answer ends the fit, with all its runs.
 
     Attributes
     ----------
@@ -464,7 +464,8 @@ def seed_centers(
     Returns
     -------
     centers : csr_array or ndarray of shape (n_clusters, n_features)
-        Fewer, with a warning, where X has fewer distinct rows.
+        Fewer, with a warning, where X has too few distinct rows for the method. "mcmc", "spkm++"
+        and "random" may give equal rows.
     indices : ndarray of shape (n_clusters,) or None
         Where they are in X; None for a method whose centers are not rows.
 
@@ -479,7 +480,7 @@ def seed_centers(
     """
     check_number("n_clusters", n_clusters, Integral, 1)
     check_name("metric", metric, ("euclidean", "cosine"))
-    seeding.check_method(method, metric, options)
+    seeding.check_method(method, metric, options, name="method")
     threads = effective_n_threads(n_threads)
     if sp.issparse(X):
         check_structure(X)

@@ -123,7 +123,12 @@ class SphericalKMeans(KMeans):
 
     def _check_rows(self, X: Any, *, n_threads: int, reset: bool) -> Rows:
         rows = super()._check_rows(X, n_threads=n_threads, reset=reset)
-        return unit_rows(rows, n_threads=n_threads, allow_zero=self.zero_rows == "first")
+        return unit_rows(
+            rows,
+            n_threads=n_threads,
+            allow_zero=self.zero_rows == "first",
+            advice="Drop these rows, or pass zero_rows='first' to put them into the first cluster.",
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 
 MAX_INDEX = np.iinfo(np.int32).max
+TINY_NORM2 = 1e-280  # below, squares lose digits
 LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
 
 
@@ -138,27 +139,36 @@ def _explain(fault: str, row: int, matrix: Any, name: str) -> str:
     )
 
 
-def unit_rows(rows: Rows, *, n_threads: int, allow_zero: bool = False) -> Rows:
+def unit_rows(
+    rows: Rows, *, n_threads: int, allow_zero: bool = False, advice: str = "Drop these rows."
+) -> Rows:
     """The rows at unit length: a copy of the values, or the same rows where they have it already.
 
-    Zero rows stay zero where they are allowed.
+    Rows that are as near to unit length as their type allows are left as they are. Zero rows stay
+    zero where they are allowed.
     """
     norm2 = rows.core.norm2
-    zero = norm2 == 0
+    lengths = np.sqrt(norm2)
+    tiny = np.flatnonzero(norm2 < TINY_NORM2)
+    if rows.sparse:
+        tiny = tiny[np.diff(rows.matrix.indptr)[tiny] > 0]
+    else:
+        tiny = tiny[np.any(rows.matrix[tiny] != 0, axis=1)]
+    for i in tiny:
+        lengths[i] = _length(rows.matrix[[i]])
+    zero = lengths == 0
     if zero.any() and not allow_zero:
         raise ValueError(
             f"Row {int(np.flatnonzero(zero)[0])} of X is zero and has no direction "
-            f"({int(zero.sum())} such rows). Drop these rows, or pass zero_rows='first' to put "
-            f"them into the first cluster."
+            f"({int(zero.sum())} such rows). {advice}"
         )
     near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
-    if np.all((np.abs(norm2 - 1) <= near) | zero):
+    lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0
+    if np.all(lengths == 1):
         return rows
-    lengths = np.sqrt(np.where(zero, 1.0, norm2))
     if not rows.sparse:
-        return as_rows(
-            (rows.matrix / lengths[:, None]).astype(rows.matrix.dtype), n_threads=n_threads
-        )
+        scaled = (rows.matrix / lengths[:, None]).astype(rows.matrix.dtype)
+        return as_rows(scaled, n_threads=n_threads)
     values = np.empty_like(rows.matrix.data)
     indptr = rows.matrix.indptr
     # A block at a time, because the quotients are computed in float64.
@@ -170,3 +180,10 @@ def unit_rows(rows: Rows, *, n_threads: int, allow_zero: bool = False) -> Rows:
         values[part] = rows.matrix.data[part] / repeated
     matrix = type(rows.matrix)((values, rows.matrix.indices, indptr), shape=rows.matrix.shape)
     return as_rows(matrix, n_threads=n_threads)
+
+
+def _length(row: Any) -> float:
+    """The length of one row whose squares are too small for float64."""
+    values = np.abs(np.asarray(row.data if sp.issparse(row) else row, dtype=np.float64)).ravel()
+    largest = values.max(initial=0.0)
+    return float(largest * np.linalg.norm(values / largest)) if largest > 0 else 0.0

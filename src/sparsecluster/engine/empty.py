@@ -24,6 +24,7 @@ def refill(
     centers: _core.Centers,
     labels: np.ndarray,
     weights: np.ndarray | None,
+    metric: str,
     n_threads: int,
 ) -> tuple[list[int], list[int]]:
     """Move the farthest rows, by true distance, into the empty clusters; labels change in place.
@@ -37,6 +38,8 @@ def refill(
     movable = distance2 > COINCIDES**2 * rows.core.norm2
     if weights is not None:
         movable &= weights > 0
+    if metric == "cosine":
+        movable &= rows.core.norm2 > 0  # a row without direction makes no center
     candidates = np.flatnonzero(movable)
     # Without the last digits, so that equally far rows come in their order.
     mantissa, exponent = np.frexp(distance2[candidates])

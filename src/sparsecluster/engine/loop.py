@@ -29,6 +29,7 @@ class Clustering:
     inertia: float
     history: list[IterationRecord]
     converged: bool
+    stopped: bool = False  #: by the callback
 
     @property
     def n_iter(self) -> int:
@@ -61,15 +62,15 @@ def iterate(
     sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric)
     shift = np.zeros(0)
     history: list[IterationRecord] = []
-    settled = stopped = False
+    settled = near = stopped = False
 
-    while not (settled or stopped) and (not history or done + len(history) < max_iter):
+    while not (settled or near or stopped) and (not history or done + len(history) < max_iter):
         started = time.perf_counter()
         _, distances, path = assigner.assign(centers, shift, labels)
 
         refilled: list[int] = []
         if len(empty_clusters(labels, weights, centers.n_clusters)):
-            refilled, hopeless = refill(rows, centers, labels, weights, n_threads)
+            refilled, hopeless = refill(rows, centers, labels, weights, metric, n_threads)
             for row in refilled:
                 assigner.forget(row)
             if hopeless:
@@ -94,13 +95,16 @@ def iterate(
             run=run,
         )
         history.append(record)
-        stopped = bool(on_iteration(record)) or record.shift <= tolerance
+        stopped = bool(on_iteration(record))
+        near = record.shift <= tolerance
 
     if not settled:
         # The centers moved after the labels were given: give them again.
         assigner.assign(centers, shift, labels)
     inertia = exact_cost(rows, centers, labels, weights, n_threads)
-    return Clustering(centers, labels, inertia, history, converged=settled or stopped)
+    return Clustering(
+        centers, labels, inertia, history, converged=settled or near or stopped, stopped=stopped
+    )
 
 
 def exact_cost(

@@ -40,8 +40,9 @@ def first_variation(
     """
     best = clustering
     history = list(clustering.history)
-    stopped = False
-    while not stopped and len(history) < max_iter:
+    stopped = clustering.stopped
+    # A pass is followed by an iteration at least.
+    while not stopped and len(history) + 2 <= max_iter:
         started = time.perf_counter()
         # Copies, because a pass that finds nothing must leave everything as it was.
         centers = centers_.to_core(centers_.from_core(best.centers))
@@ -66,10 +67,13 @@ def first_variation(
             run=run,
         )
         history.append(record)
-        stopped = bool(on_iteration(record))
+        if on_iteration(record):
+            stopped = True
+            break
         continued = continue_loop(centers, len(history))
         history += continued.history
+        stopped = continued.stopped
         if not continued.inertia < best.inertia:
             break
         best = continued
-    return replace(best, history=history)
+    return replace(best, history=history, stopped=stopped)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsecluster import _core
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.loop import Clustering
@@ -19,25 +20,41 @@ Run = Callable[[int, int, Callback], Clustering]
 def run_all(
     rows: Rows, run_from: Run, n_runs: int, together: int, *, n_threads: int, on_iteration: Callback
 ) -> list[Clustering]:
-    """The results of `run_from(run, threads, on_iteration)`, `together` of them at a time."""
+    """The results of `run_from(run, threads, on_iteration)`, `together` of them at a time.
+
+    A callback that asks to stop ends all: runs that did not start are left out.
+    """
     if together <= 1:
-        return [run_from(run, n_threads, on_iteration) for run in range(n_runs)]
+        found: list[Clustering] = []
+        while len(found) < n_runs and not (found and found[-1].stopped):
+            found.append(run_from(len(found), n_threads, on_iteration))
+        return found
     # Room for every center now: the runs share the rows, and must not change their scale.
     rows.core.cover(float(np.sqrt(rows.core.norm2.max(initial=0.0))) * 2)
-    stop, one_at_a_time = threading.Event(), threading.Lock()
+    token, stop, one_at_a_time = _core.StopToken(), threading.Event(), threading.Lock()
 
     def report(record: IterationRecord) -> Any:
-        if stop.is_set():
-            return True
         with one_at_a_time:
-            return on_iteration(record)
+            if not stop.is_set() and on_iteration(record):
+                stop.set()
+            return stop.is_set()
+
+    def watched(run: int) -> Clustering | None:
+        if stop.is_set() and run > 0:
+            return None
+        token.watch()
+        try:
+            return run_from(run, n_threads // together, report)
+        finally:
+            token.unwatch()
 
     with ThreadPoolExecutor(together) as pool:
-        runs = [pool.submit(run_from, run, n_threads // together, report) for run in range(n_runs)]
+        runs = [pool.submit(watched, run) for run in range(n_runs)]
         try:
-            return [run.result() for run in runs]
+            return [one for one in (run.result() for run in runs) if one is not None]
         except BaseException:
-            # Whatever ended one run, or Ctrl-C: the others end with their iteration.
+            # Whatever ended one run, or Ctrl-C: the others are called off.
             stop.set()
+            token.stop()
             pool.shutdown(wait=True, cancel_futures=True)
             raise

@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.data.rows import LARGEST_NORM2, Rows, as_rows, check_structure
+from sparsecluster.data.checks import check_number
+from sparsecluster.data.rows import LARGEST_NORM2, MAX_INDEX, Rows, as_rows, check_structure
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.assignment import make_assigner
 from sparsecluster.engine.empty import warn_fewer_distinct
@@ -55,34 +57,53 @@ def seed_by_name(
 ) -> tuple[sp.csr_array, np.ndarray | None]:
     """Centers in float64, and the rows they are, or None where they are not rows."""
     check_method(method, setting.metric, options)
+    eligible = None
+    if setting.metric == "cosine" and not rows.core.norm2.all():
+        # Rows without direction make no centers.
+        eligible = np.flatnonzero(rows.core.norm2)
+        if not len(eligible):
+            raise ValueError("All rows of X are zero: there is no direction to start from.")
+        weights = None if setting.weights is None else setting.weights[eligible]
+        if weights is not None and not weights.any():
+            raise ValueError("All rows of X that have weight are zero: there is no direction.")
+        setting = replace(setting, weights=weights)
+        rows = as_rows(rows.matrix[eligible], n_threads=setting.n_threads)
     found = METHODS[method](rows, n_clusters, setting, **(options or {}))
     if sp.issparse(found):
         centers = sp.csr_array(found, dtype=np.float64)
         return (on_sphere(centers) if setting.metric == "cosine" else centers), None
     if len(found) < n_clusters:
         warn_fewer_distinct(len(found), n_clusters)
-    return rows.take(found), found
+    return rows.take(found), (found if eligible is None else eligible[found])
 
 
-def check_method(method: str, metric: str, options: dict[str, Any] | None = None) -> None:
-    """Refuse unknown names and options, before any work."""
-    check_name("init", method, tuple(METHODS))
+def check_method(
+    method: str, metric: str, options: dict[str, Any] | None = None, *, name: str = "init"
+) -> None:
+    """Refuse unknown names and options, before any work; `name` is what the caller calls it."""
+    check_name(name, method, tuple(METHODS))
     if method == "spkm++" and metric != "cosine":
         raise ValueError(
-            "init='spkm++' draws by cosines and needs rows of unit norm: use SphericalKMeans "
-            "(metric='cosine')."
+            f"{name}='spkm++' draws by cosines and needs rows of unit norm: use SphericalKMeans "
+            f"(metric='cosine')."
         )
-    known = [
-        name
-        for name, parameter in inspect.signature(METHODS[method]).parameters.items()
+    known = {
+        option: parameter.annotation
+        for option, parameter in inspect.signature(METHODS[method]).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    for name, value in (options or {}).items():
-        if name not in known:
+    }
+    for option, value in (options or {}).items():
+        if option not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options"
-            raise ValueError(f"{name!r} is no option of init={method!r}, which {takes}.")
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or value <= 0:
-            raise ValueError(f"{name} must be a positive number, got {value!r}.")
+            raise ValueError(f"{option!r} is no option of {name}={method!r}, which {takes}.")
+        if "float" in known[option]:
+            check_number(option, value, Real, 0)
+            if not 0 < value < np.inf:
+                raise ValueError(f"{option} must be positive and finite, got {value!r}.")
+        else:
+            check_number(option, value, Integral, 1)
+            if value > MAX_INDEX:
+                raise ValueError(f"{option} must be at most {MAX_INDEX}, got {value!r}.")
 
 
 def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
@@ -112,12 +133,15 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
 def on_sphere(centers: Any) -> sp.csr_array:
     """The directions of centers, for the cosine."""
     centers = sp.csr_array(centers, dtype=np.float64, copy=True)
-    lengths = np.sqrt(np.asarray(centers.power(2).sum(axis=1)).ravel())
-    if not lengths.all():
+    largest = abs(centers).max(axis=1).toarray().ravel()
+    if not largest.all():
         raise ValueError(
-            f"Center {int(np.flatnonzero(lengths == 0)[0])} to start from is zero and has no "
+            f"Center {int(np.flatnonzero(largest == 0)[0])} to start from is zero and has no "
             f"direction."
         )
+    # By the largest value first, because the squares of tiny ones would vanish.
+    centers.data /= np.repeat(largest, np.diff(centers.indptr))
+    lengths = np.sqrt(np.asarray(centers.power(2).sum(axis=1)).ravel())
     centers.data /= np.repeat(lengths, np.diff(centers.indptr))
     return centers
 
@@ -149,7 +173,7 @@ def greedy_kmeans_plusplus(
 ) -> np.ndarray:
     """Each center the best of several draws by squared distance (Arthur, Vassilvitskii 2007)."""
     trials = n_candidates(n_clusters) if n_local_trials is None else int(n_local_trials)
-    return _draw_by_distance(rows, n_clusters, setting, trials)
+    return _draw_by_distance(rows, n_clusters, setting, min(trials, rows.n_rows))
 
 
 def plain_kmeans_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
@@ -230,8 +254,8 @@ def kmeans_parallel(
 
 def furthest_first(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
     """The mean, then again and again the row farthest from all centers so far."""
-    mean = mean_row(rows, setting.weights)
-    if setting.metric == "cosine" and mean.nnz:
+    mean = mean_row(rows, setting)
+    if setting.metric == "cosine":
         mean = on_sphere(mean)
     found = farthest_rows(rows, n_clusters - 1, setting, start=mean)
     if len(found) + 1 < n_clusters:
@@ -247,7 +271,11 @@ def oversample(
     drawn = np.sort(random_rows(rows, more, setting))
     few = as_rows(rows.matrix[drawn], n_threads=setting.n_threads)
     alike = replace(setting, weights=None)
-    return drawn[farthest_rows(few, n_clusters, alike, start=mean_row(few, None))]
+    first = farthest_rows(few, 1, alike, start=mean_row(few, alike))
+    if not len(first):
+        return drawn[:1]
+    others = farthest_rows(few, n_clusters - 1, alike, start=few.take(first))
+    return drawn[np.concatenate([first, others])]
 
 
 def bisecting(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
@@ -301,7 +329,7 @@ def bisecting(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
         ]
     if len(parts) < n_clusters:
         warn_fewer_distinct(len(parts), n_clusters)
-    return _means(rows, parts, setting.weights)
+    return _means(rows, parts, setting)
 
 
 def hierarchical(
@@ -328,7 +356,7 @@ def hierarchical(
     parts = [drawn[labels == cluster] for cluster in range(labels.max() + 1)]
     if len(parts) < n_clusters:
         warn_fewer_distinct(len(parts), n_clusters)
-    return _means(rows, parts, setting.weights)
+    return _means(rows, parts, setting)
 
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -380,24 +408,39 @@ def farthest_rows(rows: Rows, count: int, setting: Setting, *, start: sp.csr_arr
     return np.array(found, dtype=np.int64)
 
 
-def mean_row(rows: Rows, weights: np.ndarray | None) -> sp.csr_array:
+def mean_row(rows: Rows, setting: Setting) -> sp.csr_array:
     """The mean of all rows, as a CSR array of one row."""
-    return _means(rows, [np.arange(rows.n_rows)], weights)
+    return _means(rows, [np.arange(rows.n_rows)], setting)
 
 
-def _means(rows: Rows, parts: list[np.ndarray], weights: np.ndarray | None) -> sp.csr_array:
-    """The weighted mean of each list of rows; of the rows alike where they have no weight."""
-    shares = []
+def _means(rows: Rows, parts: list[np.ndarray], setting: Setting) -> sp.csr_array:
+    """The weighted mean of each list of rows; of the rows alike where they have no weight.
+
+    With cosines, where a mean is zero and has no direction, a row of the list stands for it.
+    """
+    shares, members = [], []
     for part in parts:
-        share = np.ones(len(part)) if weights is None else weights[part]
+        share = np.ones(len(part)) if setting.weights is None else setting.weights[part]
         total = share.sum()
         shares.append(share / total if total > 0 else np.full(len(part), 1 / len(part)))
-    indptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        members.append(part)
+    means = _combined(rows, members, shares)
+    if setting.metric == "cosine":
+        lost = np.flatnonzero(abs(means).max(axis=1).toarray().ravel() < 1e-12)
+        for cluster in lost:
+            members[cluster], shares[cluster] = members[cluster][:1], np.ones(1)
+        if len(lost):
+            means = _combined(rows, members, shares)
+    return means
+
+
+def _combined(rows: Rows, members: list[np.ndarray], shares: list[np.ndarray]) -> sp.csr_array:
+    indptr = np.concatenate([[0], np.cumsum([len(part) for part in members])])
     pick = sp.csr_array(
-        (np.concatenate(shares), np.concatenate(parts), indptr), shape=(len(parts), rows.n_rows)
+        (np.concatenate(shares), np.concatenate(members), indptr),
+        shape=(len(members), rows.n_rows),
     )
-    means = pick @ sp.csr_array(rows.matrix, dtype=np.float64)
-    return sp.csr_array(means)
+    return sp.csr_array(pick @ sp.csr_array(rows.matrix, dtype=np.float64))
 
 
 def _scatter(rows: Rows, weights: np.ndarray | None) -> float:
