@@ -73,7 +73,8 @@ def sparsecluster_sphere(task: Task) -> Any:
 
 def soyclustering_sphere(X: sp.csr_matrix, task: Task) -> Fitted:
     """Its k-means++ start; it stops by the change of its inertia."""
-    vars(np).setdefault("float", float)  # it was written for numpy before 1.24
+    for kind in (float, int, bool):  # names that numpy had before 1.24
+        vars(np).setdefault(kind.__name__, kind)
     from soyclustering import SphericalKMeans
 
     model = SphericalKMeans(
