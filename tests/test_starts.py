@@ -240,6 +240,7 @@ def test_rows_that_are_all_equal_are_survived(method):
         assert KMeans(2, init=method, random_state=0).fit(np.ones((5, 2))).n_clusters_ == 1
 
 
-def test_more_candidates_than_rows_are_as_good_as_all():
+def test_more_candidates_than_memory_has_room_for_are_refused():
     X = csr(rows_of("text"))
-    assert len(seed_centers(X, 3, random_state=0, n_local_trials=10**9)[1]) == 3
+    with pytest.raises(ValueError, match=r"n_local_trials=1000000000 needs 16 GB"):
+        seed_centers(X, 3, random_state=0, n_local_trials=10**9, memory_limit="1GB")

@@ -173,7 +173,7 @@ def greedy_kmeans_plusplus(
 ) -> np.ndarray:
     """Each center the best of several draws by squared distance (Arthur, Vassilvitskii 2007)."""
     trials = n_candidates(n_clusters) if n_local_trials is None else int(n_local_trials)
-    return _draw_by_distance(rows, n_clusters, setting, min(trials, rows.n_rows))
+    return _draw_by_distance(rows, n_clusters, setting, trials)
 
 
 def plain_kmeans_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
@@ -193,6 +193,12 @@ def spkm_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
 def _draw_by_distance(
     rows: Rows, n_clusters: int, setting: Setting, trials: int, floor: float = 0.0
 ) -> np.ndarray:
+    needed = 8 * (n_clusters - 1) * trials
+    if trials > 1 and needed > max(setting.memory_limit, 2**30):
+        raise ValueError(
+            f"n_local_trials={trials} needs {needed / 1e9:.3g} GB of random numbers for "
+            f"{n_clusters} clusters, more than the memory limit. Try fewer."
+        )
     first = first_row(rows, setting)
     draws = setting.random_state.random_sample((n_clusters - 1, trials))
     indices, _ = _core.greedy_kmeans_plusplus(
