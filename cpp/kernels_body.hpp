@@ -100,22 +100,18 @@ void pick_row(int vectors, const float* tile, const int32_t* features, const flo
 
 static_assert(LANES * TILE_VECTORS >= 32, "the center index makes single tiles of up to 32 centers");
 
-template <int N>
+// tile_rows, or read_rows, for so many vectors.
+template <int N, bool kAdd>
 void pick_tile(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
                int64_t n_rows, float* scores, int64_t stride) {
-    if (vectors == N)
-        tile_rows<N>(tile, entries, row_begin, n_rows, scores, stride);
-    else if constexpr (N > 1)
-        pick_tile<N - 1>(vectors, tile, entries, row_begin, n_rows, scores, stride);
-}
-
-template <int N>
-void pick_read(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
-               int64_t n_rows, float* scores, int64_t stride) {
-    if (vectors == N)
-        read_rows<N>(tile, entries, row_begin, n_rows, scores, stride);
-    else if constexpr (N > 1)
-        pick_read<N - 1>(vectors, tile, entries, row_begin, n_rows, scores, stride);
+    if (vectors == N) {
+        if constexpr (kAdd)
+            tile_rows<N>(tile, entries, row_begin, n_rows, scores, stride);
+        else
+            read_rows<N>(tile, entries, row_begin, n_rows, scores, stride);
+    } else if constexpr (N > 1) {
+        pick_tile<N - 1, kAdd>(vectors, tile, entries, row_begin, n_rows, scores, stride);
+    }
 }
 
 inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
@@ -219,8 +215,8 @@ extern const Kernels table;
 const Kernels table = {LEVEL_NAME,
                        LANES,
                        TILE_VECTORS,
-                       pick_tile<TILE_VECTORS>,
-                       pick_read<TILE_VECTORS>,
+                       pick_tile<TILE_VECTORS, true>,
+                       pick_tile<TILE_VECTORS, false>,
                        pick_row<TILE_VECTORS>,
                        top2,
                        relax_bounds,

@@ -290,7 +290,8 @@ def test_converged_run_gives_no_warning():
     X, _ = problem("text")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        KMeans(12, random_state=0).fit(csr(X))
+        km = KMeans(12, random_state=0).fit(csr(X))
+    assert km.n_iter_ < km.max_iter
 
 
 # --- history, callback, verbose ------------------------------------------------------------------
