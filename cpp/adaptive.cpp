@@ -1,6 +1,7 @@
 // The algorithm behind "auto". A center that did not move keeps its scores, so a row only has to look at
 // the centers that moved: if its own center stayed, against its own score; if its own center moved, also
 // against the best score that any other center had. Rows for which that does not decide are scanned again.
+// Rows that are new are scanned against all centers; what is known of the others stays.
 // (The idea of invariant center pairs: Kaukoranta, Franti and Nevalainen 2000; Aoyama and Saito's ES-ICP.)
 #include <atomic>
 #include <limits>
@@ -29,7 +30,9 @@ public:
             norms_[k] = std::sqrt(centers.items[k].norm2) * rows_.scale;
             if (shift[k] > 0) moved.push_back(k);
         }
-        if (moved.empty() && !forgotten_) return {0, 0, "nothing moved"};
+        const bool more_rows = rows_.n_rows() > int64_t(own_.size());
+        if (moved.empty() && !forgotten_)
+            return more_rows ? scan_new(centers, labels) : AssignStats{0, 0, "nothing moved"};
 
         // stale: centers that moved since the base index was built, these last ones included.
         std::vector<int32_t> merged;
@@ -58,6 +61,12 @@ private:
     static constexpr double kStaleGrowth = 1.5;
     static constexpr int64_t kBatch = 2048;
 
+    void make_room(int64_t n) {
+        own_.resize(n);
+        other_.resize(n);
+        error_.resize(n);
+    }
+
     // Takes over what a complete scan of a row found.
     template <class V, class I>
     bool settle_row(const Scanned& scanned, const Row<V, I>& row, const Centers& centers,
@@ -75,11 +84,10 @@ private:
 
     AssignStats scan_all(const Centers& centers, int32_t* labels) {
         const int64_t n = rows_.n_rows();
-        own_.resize(n);
-        other_.resize(n);
-        error_.resize(n);
+        make_room(n);
         base_.build(centers, rows_.scale, limits(), options_.n_threads);
         stale_.ids.clear();
+        stale_.n_centers = stale_.stride = 0;
         forgotten_ = false;
         std::atomic<int64_t> moved{0};
         scan(rows_, base_, nullptr, n, options_.n_threads, scratches_,
@@ -91,15 +99,16 @@ private:
     }
 
     AssignStats scan_moved(const Centers& centers, int32_t* labels) {
-        const int64_t n = rows_.n_rows();
+        const int64_t n = rows_.n_rows(), known = int64_t(own_.size());
         const CenterIndex& index = stale_;
         forgotten_ = false;
+        make_room(n);
         std::vector<int32_t> local(n_centers_, -1);
         for (int64_t s = 0; s < index.n_centers; ++s) local[index.ids[s]] = int32_t(s);
 
         std::atomic<int64_t> moved{0};
         std::vector<std::vector<int64_t>> open(std::max(options_.n_threads, 1));
-        scan(rows_, index, nullptr, n, options_.n_threads, scratches_,
+        scan(rows_, index, nullptr, known, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto&, int thread) {
                  const int64_t i = scanned.row;
                  const double best = scanned.top.best, error = scanned.error;
@@ -132,10 +141,28 @@ private:
         std::vector<int64_t> ids;
         for (const auto& part : open) ids.insert(ids.end(), part.begin(), part.end());
         std::sort(ids.begin(), ids.end());
+        AssignStats stats{moved, known * index.n_centers, "moved centers"};
+        scan_whole(std::move(ids), known, centers, labels, stats);
+        return stats;
+    }
+
+    // Only rows are new, no center moved.
+    AssignStats scan_new(const Centers& centers, int32_t* labels) {
+        const int64_t known = int64_t(own_.size());
+        make_room(rows_.n_rows());
+        AssignStats stats{0, 0, "new rows"};
+        scan_whole({}, known, centers, labels, stats);
+        return stats;
+    }
+
+    // The listed rows and all from `known` on, against all centers.
+    void scan_whole(std::vector<int64_t> ids, int64_t known, const Centers& centers, int32_t* labels,
+                    AssignStats& stats) {
+        for (int64_t i = known; i < rows_.n_rows(); ++i) ids.push_back(i);
+        stats.distances += int64_t(ids.size()) * n_centers_;
         for (int64_t begin = 0; begin < int64_t(ids.size()); begin += kBatch)
-            moved += scan_again(centers, ids.data() + begin,
-                                std::min(kBatch, int64_t(ids.size()) - begin), labels);
-        return {moved, n * index.n_centers + int64_t(ids.size()) * n_centers_, "moved centers"};
+            stats.moved += scan_again(centers, ids.data() + begin,
+                                      std::min(kBatch, int64_t(ids.size()) - begin), labels);
     }
 
     // Complete scores of a few rows: the base index where it is fresh, the stale centers on top.
@@ -144,13 +171,13 @@ private:
         std::vector<float> scores(n_ids * index.stride);
         std::vector<double> errors(n_ids), roundings(n_ids);
         auto position = [&](int64_t row) { return std::lower_bound(ids, ids + n_ids, row) - ids; };
-        scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
-             [&](const Scanned& scanned, const auto&, int) {
-                 const int64_t p = position(scanned.row);
-                 std::copy_n(scanned.scores, index.stride, scores.data() + p * index.stride);
-                 errors[p] = scanned.error;
-                 roundings[p] = scanned.rounding;
-             });
+        auto keep = [&](const Scanned& scanned, const auto&, int) {
+            const int64_t p = position(scanned.row);
+            std::copy_n(scanned.scores, index.stride, scores.data() + p * index.stride);
+            errors[p] = scanned.error;
+            roundings[p] = scanned.rounding;
+        };
+        if (index.n_centers > 0) scan(rows_, index, ids, n_ids, options_.n_threads, scratches_, keep);
         std::atomic<int64_t> moved{0};
         scan(rows_, base_, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {

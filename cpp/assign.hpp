@@ -33,8 +33,8 @@ public:
     Assigner(const Rows& rows, AssignOptions options) : rows_(rows), options_(options) {}
     virtual ~Assigner() = default;
 
-    // Puts the nearest center of each row into labels (in: the labels of the last call). `shift` holds how
-    // far each center moved since the last call; it may be empty on the first.
+    // Puts the nearest center of each row into labels (in: the labels of the last call; -1 for rows that were not
+    // shown then). `shift` holds how far each center moved since the last call; it may be empty on the first.
     virtual AssignStats assign(const Centers& centers, const std::vector<double>& shift,
                                int32_t* labels) = 0;
     // The label of row i was changed from outside.

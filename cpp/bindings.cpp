@@ -19,7 +19,9 @@
 #include "chain.hpp"
 #include "exact.hpp"
 #include "kernels.hpp"
+#include "minibatch.hpp"
 #include "parallel.hpp"
+#include "projection.hpp"
 #include "refine.hpp"
 #include "roofline.hpp"
 #include "seed.hpp"
@@ -92,7 +94,7 @@ struct PyRows {
 
 const double* weights_of(const Weights& weights, const Rows& rows) {
     if (!weights) return nullptr;
-    require(int64_t(weights->size()) == rows.n_rows(), "one weight a row is needed");
+    require(int64_t(weights->size()) >= rows.n_rows(), "one weight a row is needed");
     return weights->data();
 }
 
@@ -171,9 +173,10 @@ struct PyAssigner {
         require(n_centers < 0 || n_centers == centers.size(), "the number of centers changed");
         if (n_centers >= 0) {
             require(int64_t(shift.size()) == centers.size(), "one shift a center is needed");
-            check_labels(labels.data(), rows.n_rows(), centers.size(), 0);
+            check_labels(labels.data(), std::min(n_known, rows.n_rows()), centers.size(), 0);
         }
         n_centers = centers.size();
+        n_known = rows.n_rows();
         const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
         AssignStats stats;
         {
@@ -186,17 +189,17 @@ struct PyAssigner {
 
     const Rows& rows;
     int n_threads;
-    int64_t n_centers = -1;
+    int64_t n_centers = -1, n_known = 0;
     std::unique_ptr<Assigner> assigner;
 };
 
 struct PySums {
     PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters,
-           const std::string& metric)
+           const std::string& metric, const CenterLimit& limit)
         : rows(*rows.rows),
           weights(std::move(weights)),
           sums(this->rows, checked(columns), weights_of(this->weights, this->rows), n_clusters,
-               metric_of(metric)) {}
+               metric_of(metric), limit) {}
 
     const ColumnStats& checked(const ColumnStats& columns) const {
         require(int64_t(columns.count.size()) == rows.n_features(), "statistics of other columns");
@@ -219,6 +222,68 @@ struct PySums {
     const Rows& rows;
     Weights weights;
     Sums sums;
+};
+
+Projection projection_of(const std::string& name) {
+    if (name == "exact") return Projection::exact;
+    if (name == "epsilon") return Projection::epsilon;
+    throw std::invalid_argument("unknown projection " + name);
+}
+
+// In place; the caller checked that all is finite.
+void py_project_l1(InOut<double> values, double radius, const std::string& method, double epsilon) {
+    const Projection projection = projection_of(method);
+    nb::gil_scoped_release release;
+    std::vector<double> scratch;
+    const double theta =
+        l1_threshold(values.data(), int64_t(values.size()), radius, projection, epsilon, scratch);
+    for (size_t e = 0; theta > 0 && e < values.size(); ++e) values.data()[e] = shrunk(values.data()[e], theta);
+}
+
+struct PyMiniBatch {
+    PyMiniBatch(const Centers& centers, In<double> counts, In<double> lengths, const std::string& metric,
+                const CenterLimit& limit, int64_t head_limit)
+        : batch(centers, as_vector(counts, centers), as_vector(lengths, centers), metric_of(metric), limit,
+                head_limit) {}
+
+    static std::vector<double> as_vector(const In<double>& values, const Centers& centers) {
+        require(int64_t(values.size()) == centers.size() && centers.size() >= 1, "one number a center is needed");
+        return {values.data(), values.data() + values.size()};
+    }
+
+    nb::tuple learn(const PyRows& rows, Weights weights, InOut<int32_t> labels, int n_threads) {
+        require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
+        require(rows.rows->n_features() <= batch.centers().n_features, "the rows have more features");
+        const double* w = weights_of(weights, *rows.rows);
+        BatchStats stats;
+        {
+            nb::gil_scoped_release release;
+            TeamScope team(n_threads);
+            stats = batch.learn(*rows.rows, w, labels.data(), n_threads);
+        }
+        return nb::make_tuple(to_numpy(std::move(stats.shift)), to_numpy(std::move(stats.distance2)),
+                              stats.distances, stats.path);
+    }
+
+    void place(int64_t cluster, const PyRows& rows, int64_t row, double count) {
+        require(cluster >= 0 && cluster < batch.centers().size(), "no such cluster");
+        require(row >= 0 && row < rows.rows->n_rows(), "no such row");
+        require(rows.rows->n_features() <= batch.centers().n_features, "the row has more features");
+        batch.place(cluster, *rows.rows, row, count);
+    }
+
+    void widen(int64_t n_features) {
+        require(n_features >= batch.centers().n_features && n_features <= INT32_MAX, "features cannot go");
+        batch.widen(n_features);
+    }
+
+    double max_norm() const {
+        double largest = 0;
+        for (const Center& center : batch.centers().items) largest = std::max(largest, center.norm2);
+        return std::sqrt(largest);
+    }
+
+    MiniBatch batch;
 };
 
 std::vector<double> checked_own_distances(const PyRows& rows, const Centers& centers,
@@ -360,11 +425,30 @@ NB_MODULE(_core, m) {
                  return std::make_pair(std::string(names[int(finding.fault)]), finding.row);
              },
              "n_threads"_a)
+        .def("select",
+             [](const PyRows& self, In<int64_t> ids) {
+                 for (size_t i = 0; i < ids.size(); ++i)
+                     require(ids.data()[i] >= 0 && ids.data()[i] < self.rows->n_rows(), "no such row");
+                 auto selected = std::make_unique<PyRows>();
+                 selected->arrays = self.arrays;
+                 selected->rows = std::make_unique<Rows>(self.rows->select(ids.data(), int64_t(ids.size())));
+                 return selected;
+             },
+             "ids"_a, nb::keep_alive<0, 1>())
+        .def("show",
+             [](PyRows& self, int64_t n_rows) {
+                 require(n_rows >= 0 && n_rows <= int64_t(self.rows->norm2.size()), "there are fewer rows");
+                 self.rows->show(n_rows);
+             },
+             "n_rows"_a)
         .def("cover", [](PyRows& self, double norm) { self.rows->cover(norm); }, "norm"_a)
         .def_prop_ro("n_rows", [](const PyRows& self) { return self.rows->n_rows(); })
         .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })
         .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })
-        .def_prop_ro("norm2", [](const PyRows& self) { return to_numpy(self.rows->norm2); });
+        .def_prop_ro("norm2", [](const PyRows& self) {
+            const std::vector<double>& norm2 = self.rows->norm2;
+            return to_numpy(std::vector<double>(norm2.begin(), norm2.begin() + self.rows->n_rows()));
+        });
 
     nb::class_<ColumnStats>(m, "ColumnStats")
         .def_ro("mean_variance", &ColumnStats::mean_variance)
@@ -380,6 +464,13 @@ NB_MODULE(_core, m) {
     nb::class_<Centers>(m, "Centers")
         .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
         .def("to_csr", &centers_to_csr)
+        .def("limited",
+             [](const Centers& self, const CenterLimit& limit, const std::string& metric) {
+                 Centers limited = self;
+                 for (Center& center : limited.items) center = center_of(center, metric_of(metric), limit);
+                 return limited;
+             },
+             "limit"_a, "metric"_a)
         .def_prop_ro("n_clusters", &Centers::size)
         .def_ro("n_features", &Centers::n_features)
         .def_prop_ro("nnz", &Centers::nnz)
@@ -398,11 +489,38 @@ NB_MODULE(_core, m) {
             self.assigner->forget(i);
         }, "row"_a);
 
+    nb::class_<CenterLimit>(m, "CenterLimit")
+        .def("__init__",
+             [](CenterLimit* self, double l1, const std::string& projection, double epsilon, int64_t nnz) {
+                 new (self) CenterLimit{l1, projection_of(projection), epsilon, nnz};
+             },
+             "l1"_a = CenterLimit().l1, "projection"_a = "epsilon", "epsilon"_a = CenterLimit().epsilon,
+             "nnz"_a = CenterLimit().nnz)
+        .def_prop_ro("values", [](const CenterLimit& self) {
+            return nb::make_tuple(self.l1, self.projection == Projection::exact ? "exact" : "epsilon",
+                                  self.epsilon, self.nnz);
+        });
+    m.def("project_l1", &py_project_l1, "values"_a.noconvert(), "radius"_a, "method"_a, "epsilon"_a);
+
+    nb::class_<PyMiniBatch>(m, "MiniBatch")
+        .def(nb::init<const Centers&, In<double>, In<double>, const std::string&, const CenterLimit&, int64_t>(),
+             "centers"_a, "counts"_a, "lengths"_a, "metric"_a, "limit"_a, "head_limit"_a)
+        .def("learn", &PyMiniBatch::learn, "rows"_a, "weights"_a.none(), "labels"_a.noconvert(), "n_threads"_a)
+        .def("place", &PyMiniBatch::place, "cluster"_a, "rows"_a, "row"_a, "count"_a)
+        .def("widen", &PyMiniBatch::widen, "n_features"_a)
+        .def_prop_ro("centers", [](const PyMiniBatch& self) { return Centers(self.batch.centers()); })
+        .def_prop_ro("max_norm", &PyMiniBatch::max_norm)
+        .def_prop_ro("n_features", [](const PyMiniBatch& self) { return self.batch.centers().n_features; })
+        .def_prop_ro("counts", [](const PyMiniBatch& self) { return to_numpy(self.batch.counts()); })
+        .def_prop_ro("lengths", [](const PyMiniBatch& self) { return to_numpy(self.batch.lengths()); });
+
     nb::class_<PySums>(m, "Sums")
-        .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t, const std::string&>(), "rows"_a,
-             "columns"_a, "weights"_a.none(), "n_clusters"_a, "metric"_a, nb::keep_alive<1, 2>(),
-             nb::keep_alive<1, 3>())
+        .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t, const std::string&,
+                      const CenterLimit&>(),
+             "rows"_a, "columns"_a, "weights"_a.none(), "n_clusters"_a, "metric"_a, "limit"_a,
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def_prop_ro("scatter", [](const PySums& self) { return self.sums.scatter(); })
+        .def_prop_ro("mean_norm2", [](const PySums& self) { return to_numpy(self.sums.mean_norm2()); })
         .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
 
     m.def("tile_rates",

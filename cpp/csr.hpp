@@ -1,4 +1,5 @@
-// Views of rows: CSR, or dense rows seen as CSR rows that store every feature. One code path for both.
+// Views of rows: CSR, or dense rows seen as CSR rows that store every feature, or a selection of either. One
+// code path for all.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,10 @@ struct Matrix {
     const int64_t* indptr = nullptr;  // null for dense rows
     const I* features = nullptr;      // dense rows all share 0, 1, ..., n_features - 1
     const V* values = nullptr;
+    const int32_t* selected = nullptr;  // row i is row selected[i] of the arrays; null for all rows
 
     Row<V, I> row(int64_t i) const {
+        if (selected) i = selected[i];
         if (!indptr) return {features, values + i * n_features, n_features};
         return {features + indptr[i], values + indptr[i], indptr[i + 1] - indptr[i]};
     }
@@ -37,7 +40,13 @@ struct Matrix {
             __builtin_prefetch(ahead.values + e);
         }
     }
-    int64_t nnz() const { return indptr ? indptr[n_rows] : n_rows * n_features; }
+    int64_t nnz() const {
+        if (!indptr) return n_rows * n_features;
+        if (!selected) return indptr[n_rows];
+        int64_t entries = 0;
+        for (int64_t i = 0; i < n_rows; ++i) entries += row(i).size;
+        return entries;
+    }
 };
 
 using AnyMatrix = std::variant<Matrix<float, int32_t>, Matrix<float, int64_t>,
@@ -59,6 +68,11 @@ public:
     // Checks the structure and the values, and computes the norms. Call once, before any kernel.
     Finding inspect(int n_threads);
 
+    // These of the rows, in this order, without a copy of their entries.
+    Rows select(const int64_t* ids, int64_t n_ids) const;
+    // Lets a selection show its first rows only; what lies behind them stays known.
+    void show(int64_t n_rows);
+
     // Makes room in the scaled space for vectors of this norm (starting centers may lie far away).
     void cover(double norm);
 
@@ -70,11 +84,17 @@ public:
     std::vector<double> norm2;  // squared norms, summed in feature order
     double max_norm = 0;
     double scale = 1;  // a power of two that brings the longest vector to a norm of at most one
+
+private:
+    std::vector<int32_t> selected_;
 };
 
-// Per column: stored entries, range of the magnitudes of weight * value, weighted mean; over all columns
+// How many rows, and the range of their weights. Per column: stored entries, range of the magnitudes of weight * value, weighted mean; over all columns
 // the weighted scatter (sum of squared distances to the mean) and the mean variance.
 struct ColumnStats {
+    int64_t n_rows = 0;
+    double max_weight = 1;
+    double min_weight = 1;  // of those above zero
     std::vector<int32_t> count;
     std::vector<double> max_abs;
     std::vector<double> min_abs;  // of the non-zero ones

@@ -16,8 +16,8 @@ public:
     using Assigner::Assigner;
 
     AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
-        if (bounds_.empty()) return first_pass(centers, labels);
         const int64_t n = rows_.n_rows(), n_centers = centers.size();
+        if (int64_t(bounds_.size()) != n * n_centers) return first_pass(centers, labels);
         const BoundSpace space(options_.metric, rows_.scale);
         const std::vector<float> moved_by = space.shifts(shift);
         const Margin margin(centers, rows_.scale);

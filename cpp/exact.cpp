@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "groups.hpp"
 #include "parallel.hpp"
 
 namespace sparsecluster {
@@ -32,24 +33,6 @@ bool nearer_to_second(const Row<V, I>& row, const Center& a, const Center& b) {
         magnitude += std::abs(va - vb) * (std::abs(va - x) + std::abs(vb - x));
     }
     return difference > kTie * magnitude;
-}
-
-// Rows grouped by label: a counting sort that keeps the order within a label.
-struct Groups {
-    std::vector<int64_t> begin;   // per label
-    std::vector<int64_t> member;  // positions into ids
-};
-
-Groups group_by_label(const int32_t* labels, const int64_t* ids, int64_t n_ids, int64_t n_labels) {
-    Groups groups;
-    groups.begin.assign(n_labels + 1, 0);
-    groups.member.resize(n_ids);
-    auto label = [&](int64_t p) { return labels[ids ? ids[p] : p]; };
-    for (int64_t p = 0; p < n_ids; ++p) ++groups.begin[label(p) + 1];
-    for (int64_t k = 0; k < n_labels; ++k) groups.begin[k + 1] += groups.begin[k];
-    std::vector<int64_t> at(groups.begin.begin(), groups.begin.end() - 1);
-    for (int64_t p = 0; p < n_ids; ++p) groups.member[at[label(p)]++] = p;
-    return groups;
 }
 
 // A part of one label's members, small enough to share the work out evenly.
@@ -88,7 +71,9 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
 void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
                    int64_t n_ids, double* out, int n_threads) {
     constexpr int64_t kPortion = 1024;
-    const Groups groups = group_by_label(labels, ids, n_ids, centers.size());
+    const Groups groups = group_ids(centers.size(), [&](const auto& note) {
+        for (int64_t p = 0; p < n_ids; ++p) note(labels[ids ? ids[p] : p], p);
+    });
     std::vector<Portion> portions;
     for (int64_t k = 0; k < centers.size(); ++k)
         for (int64_t begin = groups.begin[k]; begin < groups.begin[k + 1]; begin += kPortion)
@@ -103,7 +88,7 @@ void own_distances(const Rows& rows, const Centers& centers, const int32_t* labe
                 const Center& center = centers.items[portion.label];
                 for (int64_t e = 0; e < center.size(); ++e) spread[center.features[e]] = center.values[e];
                 for (int64_t m = portion.begin; m < portion.end; ++m) {
-                    const int64_t position = groups.member[m];
+                    const int64_t position = groups.ids[m];
                     out[position] =
                         spread_distance2(view.row(ids ? ids[position] : position), spread.data(), center);
                 }

@@ -51,6 +51,14 @@ inline Row<double, int32_t> as_row(const Center& center) {
     return {center.features.data(), center.values.data(), center.size()};
 }
 
+// |a - b|^2, in one run where both have the same features, as most centers have that moved a little.
+inline double shift2(const Center& a, const Center& b) {
+    if (a.features != b.features) return direct_distance2(as_row(a), as_row(b));
+    double sum = 0;
+    for (int64_t e = 0; e < a.size(); ++e) sum += (a.values[e] - b.values[e]) * (a.values[e] - b.values[e]);
+    return sum;
+}
+
 // |x - c|^2 with the center spread out over all features. What the center has outside the row's features is
 // its norm less the part inside; where these nearly cancel the distance is computed directly.
 template <class V, class I>

@@ -20,7 +20,7 @@ public:
 
     AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
         const int64_t n = rows_.n_rows();
-        if (upper_.empty()) {
+        if (int64_t(upper_.size()) != n) {
             upper_.resize(n);
             lower_.resize(n);
             return rescan(centers, nullptr, n, labels);

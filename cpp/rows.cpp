@@ -76,6 +76,29 @@ Finding Rows::inspect(int n_threads) {
         matrix);
 }
 
+Rows Rows::select(const int64_t* ids, int64_t n_ids) const {
+    Rows rows(matrix);
+    rows.max_norm = max_norm;
+    rows.scale = scale;
+    rows.norm2.resize(n_ids);
+    rows.selected_.resize(n_ids);
+    std::visit(
+        [&](auto& view) {
+            for (int64_t i = 0; i < n_ids; ++i) {
+                rows.norm2[i] = norm2[ids[i]];
+                rows.selected_[i] = view.selected ? view.selected[ids[i]] : int32_t(ids[i]);
+            }
+            view.selected = rows.selected_.data();
+            view.n_rows = n_ids;
+        },
+        rows.matrix);
+    return rows;
+}
+
+void Rows::show(int64_t n_rows) {
+    std::visit([&](auto& view) { view.n_rows = n_rows; }, matrix);
+}
+
 void Rows::cover(double norm) {
     if (norm <= 0) return;
     int exponent = 0;
@@ -97,6 +120,12 @@ int64_t Rows::nnz() const {
 ColumnStats column_stats(const Rows& rows, const double* weights) {
     const int64_t n = rows.n_rows(), d = rows.n_features();
     ColumnStats stats;
+    stats.n_rows = n;
+    if (weights) stats.max_weight = 0, stats.min_weight = std::numeric_limits<double>::infinity();
+    for (int64_t i = 0; weights && i < n; ++i) {
+        stats.max_weight = std::max(stats.max_weight, weights[i]);
+        if (weights[i] > 0) stats.min_weight = std::min(stats.min_weight, weights[i]);
+    }
     stats.count.assign(d, 0);
     stats.max_abs.assign(d, 0);
     stats.min_abs.assign(d, std::numeric_limits<double>::infinity());

@@ -87,7 +87,10 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
     n_ = view.n_rows;
     simd_ = &kernels();
     begin_.assign(d + 1, 0);
-    for (int64_t e = 0; e < nnz; ++e) ++begin_[view.features[e] + 1];
+    for (int64_t i = 0; i < n_; ++i) {
+        const auto row = view.row(i);
+        for (int64_t e = 0; e < row.size; ++e) ++begin_[row.features[e] + 1];
+    }
     std::vector<std::pair<int64_t, int32_t>> frequent;  // (-count, feature)
     for (int64_t f = 0; f < d; ++f)
         if (begin_[f + 1] * kRarest > n_) frequent.push_back({-begin_[f + 1], int32_t(f)});

@@ -21,18 +21,6 @@ inline int64_t to_fixed(double value) {
 #endif
 }
 
-// Row ids by cluster from (cluster, id) pairs that visit() hands out twice, in the same order.
-template <class Visit>
-void group_by_cluster(int64_t n_clusters, const Visit& visit, std::vector<int64_t>& begin,
-                      std::vector<int64_t>& ids) {
-    begin.assign(n_clusters + 1, 0);
-    visit([&](int64_t cluster, int64_t) { ++begin[cluster + 1]; });
-    for (int64_t k = 0; k < n_clusters; ++k) begin[k + 1] += begin[k];
-    ids.resize(begin.back());
-    std::vector<int64_t> at(begin.begin(), begin.end() - 1);
-    visit([&](int64_t cluster, int64_t id) { ids[at[cluster]++] = id; });
-}
-
 }  // namespace
 
 FixedScale::FixedScale(double largest, double count) {
@@ -56,49 +44,49 @@ inline void FixedScale::add(FixedSum& sum, double term, int64_t sign) const {
     sum.fine += sign * to_fixed((scaled - double(whole)) * power_of_two(fine));
 }
 
-namespace {
-
-// |a - b|^2, in one run where both have the same features, as most centers have that moved a little.
-double shift2(const Center& a, const Center& b) {
-    if (a.features != b.features) return direct_distance2(as_row(a), as_row(b));
-    double sum = 0;
-    for (int64_t e = 0; e < a.size(); ++e) sum += (a.values[e] - b.values[e]) * (a.values[e] - b.values[e]);
-    return sum;
-}
-
-}  // namespace
-
 Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
-           Metric metric)
-    : rows_(rows), columns_(columns), weights_(weights), metric_(metric), scales_(rows.n_features()),
-      labels_(rows.n_rows(), -1), clusters_(n_clusters) {
+           Metric metric, CenterLimit limit)
+    : rows_(rows), columns_(columns), weights_(weights), metric_(metric), limit_(limit), scales_(rows.n_features()),
+      clusters_(n_clusters) {
     for (double value : columns.mean) mean_norm2_ += value * value;
     for (size_t f = 0; f < scales_.size(); ++f) {
         scales_[f] = FixedScale(columns.max_abs[f], columns.count[f]);
         fixed_point_ &= scales_[f].holds(columns.min_abs[f]);
     }
-    double largest = weights ? 0 : 1, smallest = weights ? INFINITY : 1;
-    for (int64_t i = 0; weights && i < rows.n_rows(); ++i) {
-        largest = std::max(largest, weights[i]);
-        if (weights[i] > 0) smallest = std::min(smallest, weights[i]);
-    }
-    weight_scale_ = FixedScale(largest, double(rows.n_rows()));
-    for (int64_t i = 0; i < rows.n_rows(); ++i) unit_scatter_ += weight_of(i) * (rows.norm2[i] + 1);
-    fixed_point_ &= weight_scale_.holds(smallest);
+    weight_scale_ = FixedScale(columns.max_weight, double(columns.n_rows));
+    fixed_point_ &= weight_scale_.holds(columns.min_weight);
 }
 
-double Sums::squared_spread(const Center& center) const {
+void Sums::take_new_rows() {
+    const int64_t known = int64_t(labels_.size()), n = rows_.n_rows();
+    if (known == n) return;
+    labels_.resize(n, -1);
+    if (metric_ == Metric::cosine) {
+        for (int64_t i = known; i < n; ++i) scatter_ += weight_of(i) * (rows_.norm2[i] + 1);
+    } else if (known == 0 && n == columns_.n_rows) {
+        scatter_ = columns_.scatter;
+    } else {
+        std::visit(
+            [&](const auto& view) {
+                for (int64_t i = known; i < n; ++i)
+                    scatter_ += weight_of(i) * squared_spread(view.row(i));
+            },
+            rows_.matrix);
+    }
+}
+
+template <class V, class I>
+double Sums::squared_spread(const Row<V, I>& row) const {
     double inside = 0, covered = 0;
-    for (int64_t e = 0; e < center.size(); ++e) {
-        const double mean = columns_.mean[center.features[e]];
-        inside += (center.values[e] - mean) * (center.values[e] - mean);
+    for (int64_t e = 0; e < row.size; ++e) {
+        const double mean = columns_.mean[row.features[e]], gap = double(row.values[e]) - mean;
+        inside += gap * gap;
         covered += mean * mean;
     }
     return inside + std::max(0.0, mean_norm2_ - covered);
 }
 
 Sums::Changes Sums::take_changes(const int32_t* labels, UpdateStats& stats) {
-    Changes changes;
     const int64_t n = rows_.n_rows();
     auto visit_changes = [&](const auto& note) {
         for (int64_t i = 0; i < n; ++i) {
@@ -107,7 +95,7 @@ Sums::Changes Sums::take_changes(const int32_t* labels, UpdateStats& stats) {
             if (labels_[i] >= 0) note(labels_[i], ~i);
         }
     };
-    group_by_cluster(size(), visit_changes, changes.begin, changes.rows);
+    Changes changes = group_ids(size(), visit_changes);
     for (int64_t i = 0; i < n; ++i) stats.moved += labels[i] != labels_[i];
     if (!fixed_point_) {
         // All members of the clusters that changed.
@@ -117,7 +105,7 @@ Sums::Changes Sums::take_changes(const int32_t* labels, UpdateStats& stats) {
             for (int64_t i = 0; i < n; ++i)
                 if (labels[i] >= 0 && changed[labels[i]]) note(labels[i], i);
         };
-        group_by_cluster(size(), visit_members, changes.begin, changes.rows);
+        changes = group_ids(size(), visit_members);
         for (int64_t k = 0; k < size(); ++k)
             if (changed[k]) clusters_[k].weight = 0;
     }
@@ -131,13 +119,13 @@ Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Sc
     Cluster& cluster = clusters_[k];
     if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
     for (int64_t c = changes.begin[k]; c < changes.begin[k + 1]; ++c) {
-        const int64_t sign = changes.rows[c] >= 0 ? 1 : -1;
-        const int64_t i = sign > 0 ? changes.rows[c] : ~changes.rows[c];
+        const int64_t sign = changes.ids[c] >= 0 ? 1 : -1;
+        const int64_t i = sign > 0 ? changes.ids[c] : ~changes.ids[c];
         const double weight = weight_of(i);
         if (poll && c % 256 == 0) poll_interrupt();
         // The rows of a cluster lie apart.
         if (c + kAhead < changes.begin[k + 1]) {
-            const int64_t ahead = changes.rows[c + kAhead];
+            const int64_t ahead = changes.ids[c + kAhead];
             view.prefetch(ahead >= 0 ? ahead : ~ahead);
         }
         weight_scale_.add(cluster.fixed_weight, weight, sign);
@@ -188,10 +176,10 @@ Center Sums::sum_anew(const View& view, const Changes& members, int64_t k, Scrat
     Cluster& cluster = clusters_[k];
     if (scratch.sums.empty()) scratch.sums.resize(rows_.n_features());
     for (int64_t c = members.begin[k]; c < members.begin[k + 1]; ++c) {
-        const double weight = weight_of(members.rows[c]);
+        const double weight = weight_of(members.ids[c]);
         if (poll && c % 256 == 0) poll_interrupt();
         cluster.weight += weight;
-        const auto row = view.row(members.rows[c]);
+        const auto row = view.row(members.ids[c]);
         for (int64_t e = 0; e < row.size; ++e) {
             scratch.sums[row.features[e]] += weight * double(row.values[e]);
             scratch.touched.insert(row.features[e]);
@@ -210,6 +198,7 @@ Center Sums::sum_anew(const View& view, const Changes& members, int64_t k, Scrat
 UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads) {
     UpdateStats stats;
     stats.shift.assign(size(), 0.0);
+    take_new_rows();
     const Changes changes = take_changes(labels, stats);
     if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
     std::visit(
@@ -220,18 +209,14 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
                 if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
                 Center mean = fixed_point_ ? add_changes(view, changes, k, scratch, thread == 0)
                                            : sum_anew(view, changes, k, scratch, thread == 0);
+                clusters_[k].explained = 0;
                 if (!(clusters_[k].weight > 0)) return;
                 mean.compute_norm();
-                if (metric_ == Metric::cosine) {
-                    const double length = std::sqrt(mean.norm2);
-                    clusters_[k].length = length * clusters_[k].weight;
-                    if (length == 0) return;
-                    for (double& value : mean.values) value /= length;
-                    mean.compute_norm();
-                }
-                clusters_[k].spread2 = squared_spread(mean);
-                stats.shift[k] = std::sqrt(shift2(centers.items[k], mean));
-                centers.items[k] = std::move(mean);
+                clusters_[k].mean_norm2 = mean.norm2;
+                if (metric_ == Metric::cosine && mean.norm2 == 0) return;
+                Center center = place(std::move(mean), clusters_[k]);
+                stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
+                centers.items[k] = std::move(center);
             });
         },
         rows_.matrix);
@@ -239,16 +224,33 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
     return stats;
 }
 
+// The center that a mean makes, and what it takes off the scatter.
+Center Sums::place(Center mean, Cluster& cluster) const {
+    const double weight = cluster.weight;
+    if (!limit_.active()) {
+        const double length = std::sqrt(mean.norm2);
+        Center center = center_of(std::move(mean), metric_, limit_);
+        // The cosines of a cluster add up to the length of its sum. Elsewhere it is the scatter between the
+        // clusters; taken about the mean of all rows, little cancels.
+        cluster.explained = weight * (metric_ == Metric::cosine ? 2 * length : squared_spread(as_row(center)));
+        return center;
+    }
+    Center center = center_of(mean, metric_, limit_);
+    cluster.explained = weight * (metric_ == Metric::cosine
+                                      ? 2 * dot(as_row(mean), center)
+                                      : squared_spread(as_row(mean)) - shift2(mean, center));
+    return center;
+}
+
+std::vector<double> Sums::mean_norm2() const {
+    std::vector<double> out;
+    for (const Cluster& cluster : clusters_) out.push_back(cluster.mean_norm2);
+    return out;
+}
+
 double Sums::cost() const {
     double explained = 0;
-    if (metric_ == Metric::cosine) {
-        // The cosines of a cluster add up to the length of its sum.
-        for (const Cluster& cluster : clusters_)
-            if (cluster.weight > 0) explained += 2 * cluster.length;
-        return std::max(0.0, scatter() - explained);
-    }
-    // Total scatter less the scatter between the clusters; taken about the mean, little cancels.
-    for (const Cluster& cluster : clusters_) explained += cluster.weight * cluster.spread2;
+    for (const Cluster& cluster : clusters_) explained += cluster.explained;
     return std::max(0.0, scatter() - explained);
 }
 

@@ -5,7 +5,6 @@
 // anew in float64, in row order: slower, and a function of the labels as well.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -13,6 +12,9 @@
 #include "assign.hpp"
 #include "centers.hpp"
 #include "csr.hpp"
+#include "features.hpp"
+#include "groups.hpp"
+#include "projection.hpp"
 
 namespace sparsecluster {
 
@@ -52,36 +54,6 @@ struct FixedScale {
     }
 };
 
-// A set of features that is read back in ascending order: bits, and a bit per word of bits.
-class FeatureSet {
-public:
-    void resize(int64_t n_features) {
-        words_.assign((n_features + 63) / 64, 0);
-        summary_.assign((words_.size() + 63) / 64, 0);
-    }
-    bool empty() const { return words_.empty(); }
-    void insert(int64_t feature) {
-        words_[feature >> 6] |= uint64_t(1) << (feature & 63);
-        summary_[feature >> 12] |= uint64_t(1) << ((feature >> 6) & 63);
-    }
-    // Visits all features in ascending order and leaves the set empty.
-    template <class Visit>
-    void drain(const Visit& visit) {
-        for (size_t s = 0; s < summary_.size(); ++s) {
-            for (uint64_t left = summary_[s]; left; left &= left - 1) {
-                const size_t w = s * 64 + std::countr_zero(left);
-                for (uint64_t bits = words_[w]; bits; bits &= bits - 1)
-                    visit(int32_t(w * 64 + std::countr_zero(bits)));
-                words_[w] = 0;
-            }
-            summary_[s] = 0;
-        }
-    }
-
-private:
-    std::vector<uint64_t> words_, summary_;
-};
-
 struct UpdateStats {
     int64_t moved = 0;          // rows that changed cluster since the last update
     std::vector<double> shift;  // per center, how far it moved
@@ -90,17 +62,21 @@ struct UpdateStats {
 
 class Sums {
 public:
-    // `weights` may be null; it must outlive this object, as must `columns`.
+    // `weights` may be null; it must outlive this object, as must `columns`. The statistics may be those of more
+    // rows than are shown: others can come later (Rows::show).
     Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
-         Metric metric);
+         Metric metric, CenterLimit limit = {});
 
     // Accounts for the labels (-1: in no cluster) and moves the centers to the means, with `cosine` to the
-    // directions of the means. A cluster without weight, or without direction, keeps its center.
+    // directions of the means, within the limit. A cluster without weight, or without direction, keeps its center.
     UpdateStats update(const int32_t* labels, Centers& centers, int n_threads);
 
     int64_t size() const { return int64_t(clusters_.size()); }
-    // What the cost is a difference from.
-    double scatter() const { return metric_ == Metric::cosine ? unit_scatter_ : columns_.scatter; }
+    // Squared norms of the means.
+    std::vector<double> mean_norm2() const;
+    // What the cost is a difference from: the squared distances to the mean of all rows, with `cosine` those were
+    // all cosines zero; of the rows that were seen so far.
+    double scatter() const { return scatter_; }
 
 private:
     struct Cluster {
@@ -108,8 +84,8 @@ private:
         std::vector<FixedSum> sums;  // empty where clusters are summed anew
         FixedSum fixed_weight;
         double weight = 0;
-        double spread2 = 0;  // squared distance of the center to the mean of all rows
-        double length = 0;   // of the sum of the rows
+        double mean_norm2 = 0;
+        double explained = 0;  // what the center takes off the scatter
     };
     struct Scratch {
         std::vector<FixedSum> fixed;  // per feature, zero between clusters
@@ -118,25 +94,27 @@ private:
         std::vector<double> sums;     // the same where clusters are summed anew
         FeatureSet touched;
     };
-    struct Changes {
-        std::vector<int64_t> begin;  // per cluster, into rows
-        std::vector<int64_t> rows;   // i: row i comes; ~i: row i goes
-    };
+    using Changes = Groups;  // by cluster; i: row i comes; ~i: row i goes
 
+    void take_new_rows();
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
     Changes take_changes(const int32_t* labels, UpdateStats& stats);
     template <class View>
     Center add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll);
     template <class View>
     Center sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch, bool poll);
-    double squared_spread(const Center& center) const;
+    // Squared distance to the mean of all rows.
+    template <class V, class I>
+    double squared_spread(const Row<V, I>& row) const;
+    Center place(Center mean, Cluster& cluster) const;
     double cost() const;
 
     const Rows& rows_;
     const ColumnStats& columns_;
     const double* weights_;
     Metric metric_;
-    double unit_scatter_ = 0;  // weighted sum of |x|^2 + 1: the squared distances were all cosines zero
+    CenterLimit limit_;
+    double scatter_ = 0;
     bool fixed_point_ = true;
     double mean_norm2_ = 0;
     FixedScale weight_scale_;

@@ -37,6 +37,7 @@ def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
     from sparsecluster import SphericalKMeans
     from sparsecluster.data.rows import as_rows, unit_rows
     from sparsecluster.engine import seeding
+    from sparsecluster.engine.setting import SeedSetting
 
     X = data.load(name).X
     rows = unit_rows(as_rows(X, n_threads=threads), n_threads=threads)
@@ -50,7 +51,7 @@ def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
             ).fit(X)
             found[way]["objective"].append(model.objective_)
             # Without memory for columns every center costs a pass over all rows.
-            setting = seeding.Setting(
+            setting = SeedSetting(
                 random_state=np.random.RandomState(seed), memory_limit=0, n_threads=threads,
                 metric="cosine",
             )  # fmt: skip

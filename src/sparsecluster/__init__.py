@@ -6,18 +6,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparsecluster.kmeans import KMeans, kmeans_plusplus, seed_centers
+    from sparsecluster.kmeans import KMeans
+    from sparsecluster.minibatch import MiniBatchKMeans
+    from sparsecluster.projection import project_l1
+    from sparsecluster.seeds import kmeans_plusplus, seed_centers
     from sparsecluster.spherical import SphericalKMeans
 
 # Public names and where they live; they are loaded when first used, so that importing is instant.
 _HOMES = {
     "KMeans": "sparsecluster.kmeans",
+    "MiniBatchKMeans": "sparsecluster.minibatch",
     "SphericalKMeans": "sparsecluster.spherical",
-    "kmeans_plusplus": "sparsecluster.kmeans",
-    "seed_centers": "sparsecluster.kmeans",
+    "kmeans_plusplus": "sparsecluster.seeds",
+    "project_l1": "sparsecluster.projection",
+    "seed_centers": "sparsecluster.seeds",
 }
 
-__all__ = ["KMeans", "SphericalKMeans", "kmeans_plusplus", "seed_centers"]
+__all__ = [
+    "KMeans",
+    "MiniBatchKMeans",
+    "SphericalKMeans",
+    "kmeans_plusplus",
+    "project_l1",
+    "seed_centers",
+]
 
 
 def __getattr__(name: str) -> Any:

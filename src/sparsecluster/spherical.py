@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster import _core
-from sparsecluster.data.rows import Rows, unit_rows
+from sparsecluster.data.rows import Rows
 from sparsecluster.engine.history import Callback
 from sparsecluster.engine.names import check_name
+from sparsecluster.estimator import ZERO_ROWS
 from sparsecluster.kmeans import KMeans
-
-ZERO_ROWS = ("error", "first")
 
 
 class SphericalKMeans(KMeans):
@@ -57,8 +55,6 @@ class SphericalKMeans(KMeans):
     >>> km.labels_[0] == km.labels_[1], km.labels_[2] == km.labels_[3]
     (np.True_, np.True_)
     """
-
-    _metric = "cosine"
 
     def __init__(
         self,
@@ -105,30 +101,15 @@ class SphericalKMeans(KMeans):
         super().fit(X, sample_weight=sample_weight, feature_names=feature_names)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Cosine distances (1 - cos) of each row to all centers, in the float type of X."""
-        rows, centers, n_threads = self._prepare(X)
-        distances = np.empty((rows.n_rows, centers.n_clusters), dtype=rows.matrix.dtype)
-        _core.all_distances(rows.core, centers, distances, n_threads)
-        np.square(distances, out=distances)
-        distances /= 2
-        distances[rows.core.norm2 == 0] = 1.0
-        return distances
+    @property
+    def _metric(self) -> str:
+        return "cosine"
 
     def _summarise(self, rows: Rows, weights: np.ndarray | None) -> None:
         # |x - c|^2 = |x|^2 + 1 - 2 cos, and |x| is 0 or 1.
         share = np.ones(rows.n_rows) if weights is None else weights
         cosines = 0.5 * (float(share @ (rows.core.norm2 > 0)) + share.sum() - self.inertia_)
         self.objective_ = float(1.5 * share.sum() - cosines)
-
-    def _check_rows(self, X: Any, *, n_threads: int, reset: bool) -> Rows:
-        rows = super()._check_rows(X, n_threads=n_threads, reset=reset)
-        return unit_rows(
-            rows,
-            n_threads=n_threads,
-            allow_zero=self.zero_rows == "first",
-            advice="Drop these rows, or pass zero_rows='first' to put them into the first cluster.",
-        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -10,6 +10,15 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sparsecluster.data.rows import LARGEST_NORM2, Rows
 
+# How scikit-learn is asked to check X; values are checked by the core, which names the row.
+INPUT: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "accept_large_sparse": True,
+    "ensure_all_finite": False,
+}
+
 
 def check_number(name: str, value: Any, kind: Any, least: int) -> None:
     """Refuse a parameter that is not a number of this kind, or too small."""

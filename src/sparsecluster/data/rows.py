@@ -18,10 +18,14 @@ LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (row
 
 @dataclass(frozen=True)
 class Rows:
-    """A checked matrix (CSR with sorted rows, or a C-ordered array) and its view in the core."""
+    """A checked matrix (CSR with sorted rows, or a C-ordered array) and its view in the core.
+
+    The view may be that of a selection: some rows of the matrix, in another order.
+    """
 
     matrix: Any
     core: _core.Rows
+    selected: np.ndarray | None = None  #: the selection; None for all rows
 
     @property
     def n_rows(self) -> int:
@@ -37,7 +41,15 @@ class Rows:
 
     def take(self, indices: np.ndarray) -> sp.csr_array:
         """The rows at these indices, in float64."""
+        if self.selected is not None:
+            indices = self.selected[indices]
         return sp.csr_array(self.matrix[indices], dtype=np.float64)
+
+    def select(self, indices: np.ndarray) -> Rows:
+        """These rows, in this order, without a copy of their entries."""
+        indices = np.asarray(indices, dtype=np.int64)
+        core = self.core.select(indices)
+        return Rows(self.matrix, core, indices if self.selected is None else self.selected[indices])
 
 
 def check_structure(matrix: Any, name: str = "X") -> None:

@@ -7,6 +7,7 @@ import warnings
 from sparsecluster import _core
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine.names import check_name
+from sparsecluster.engine.setting import Setting
 
 ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
 
@@ -28,8 +29,8 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
     return algorithm
 
 
-def make_assigner(
-    algorithm: str, rows: Rows, *, n_threads: int, memory_limit: int, metric: str
-) -> _core.Assigner:
+def make_assigner(algorithm: str, rows: Rows, setting: Setting) -> _core.Assigner:
     """The assigner of a fit; its SIMD rows of centers may take a quarter of the memory limit."""
-    return _core.Assigner(rows.core, algorithm, n_threads, memory_limit // 4, metric)
+    return _core.Assigner(
+        rows.core, algorithm, setting.n_threads, setting.memory_limit // 4, setting.metric
+    )

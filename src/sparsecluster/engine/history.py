@@ -20,6 +20,7 @@ class IterationRecord:
     algorithm: str  #: that did the assignment
     path: str  #: what it did this time: full scan, moved centers, bounds
     run: int = 0  #: which of the n_init runs
+    rows: int = 0  #: rows that took part
 
 
 #: Called after each iteration; anything true as the answer ends the fit there.

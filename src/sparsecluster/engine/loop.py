@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +10,11 @@ import numpy as np
 from sparsecluster import _core
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.assignment import make_assigner
 from sparsecluster.engine.empty import empty_clusters, refill, warn_fewer_distinct
 from sparsecluster.engine.history import Callback, IterationRecord
+from sparsecluster.engine.nested import NestedBatches
+from sparsecluster.engine.setting import Setting
 from sparsecluster.engine.stopping import total_shift
 
 # An update gives the cost as a difference from the total scatter; below this share of it, too few
@@ -39,49 +41,56 @@ class Clustering:
 def iterate(
     rows: Rows,
     centers: _core.Centers,
+    setting: Setting,
     *,
-    weights: np.ndarray | None,
     columns: _core.ColumnStats,
     tolerance: float,
     max_iter: int,
-    make_assigner: Callable[[], _core.Assigner],
-    algorithm: str,
-    metric: str,
-    n_threads: int,
     on_iteration: Callback,
+    algorithm: str = "auto",
     run: int = 0,
     done: int = 0,
+    limit: _core.CenterLimit | None = None,
+    batches: NestedBatches | None = None,
 ) -> Clustering:
     """Move the centers (in place) until no label changes, they hardly shift, or max_iter is up.
 
-    `done` iterations came before these; at least one is made.
+    `done` iterations came before these; at least one is made. With `batches` (of the same rows) a
+    part of the rows takes part at first, and all do before the end.
     """
+    weights, metric, n_threads = setting.weights, setting.metric, setting.n_threads
+    limit = limit or _core.CenterLimit()
     rows.core.cover(float(np.sqrt(centers.norm2.max())))
-    labels = np.full(rows.n_rows, -1, dtype=np.int32)
-    assigner = make_assigner()
-    sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric)
+    all_labels = np.full(rows.n_rows, -1, dtype=np.int32)
+    if batches:
+        batches.start()
+    assigner = make_assigner(algorithm, rows, setting)
+    sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric, limit)
     shift = np.zeros(0)
     history: list[IterationRecord] = []
     settled = near = stopped = False
 
     while not (settled or near or stopped) and (not history or done + len(history) < max_iter):
         started = time.perf_counter()
+        labels = all_labels[: rows.n_rows]
+        weights_ = None if weights is None else weights[: rows.n_rows]
+        whole = batches is None or batches.whole
         _, distances, path = assigner.assign(centers, shift, labels)
 
         refilled: list[int] = []
-        if len(empty_clusters(labels, weights, centers.n_clusters)):
-            refilled, hopeless = refill(rows, centers, labels, weights, metric, n_threads)
+        if len(empty_clusters(labels, weights_, centers.n_clusters)):
+            refilled, hopeless = refill(rows, centers, labels, weights_, metric, n_threads)
             for row in refilled:
                 assigner.forget(row)
-            if hopeless:
-                centers, labels = drop_clusters(centers, labels, hopeless)
-                assigner = make_assigner()
-                sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric)
+            if hopeless and whole:
+                centers = drop_clusters(centers, labels, hopeless)
+                assigner = make_assigner(algorithm, rows, setting)
+                sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric, limit)
                 shift = np.zeros(0)
 
         moved, shift, cost = sums.update(labels, centers, n_threads)
         if cost < FEW_DIGITS * sums.scatter:
-            cost = exact_cost(rows, centers, labels, weights, n_threads)
+            cost = exact_cost(rows, centers, labels, weights_, n_threads)
         settled = moved == 0 and not refilled
         record = IterationRecord(
             iteration=done + len(history) + 1,
@@ -93,17 +102,25 @@ def iterate(
             algorithm=algorithm,
             path=path,
             run=run,
+            rows=rows.n_rows,
         )
         history.append(record)
         stopped = bool(on_iteration(record))
         near = record.shift <= tolerance
+        if batches and not whole:
+            exhausted = batches.exhausted(labels, weights_, sums.mean_norm2, shift, metric)
+            if exhausted or settled or near:
+                batches.grow()
+                settled = near = False
 
+    if batches:
+        batches.show_all()
     if not settled:
         # The centers moved after the labels were given: give them again.
-        assigner.assign(centers, shift, labels)
-    inertia = exact_cost(rows, centers, labels, weights, n_threads)
+        assigner.assign(centers, shift, all_labels)
+    inertia = exact_cost(rows, centers, all_labels, weights, n_threads)
     return Clustering(
-        centers, labels, inertia, history, converged=settled or near or stopped, stopped=stopped
+        centers, all_labels, inertia, history, converged=settled or near or stopped, stopped=stopped
     )
 
 
@@ -118,15 +135,13 @@ def exact_cost(
     return _core.own_cost(rows.core, centers, labels, weights, n_threads)
 
 
-def drop_clusters(
-    centers: _core.Centers, labels: np.ndarray, empty: list[int]
-) -> tuple[_core.Centers, np.ndarray]:
-    """Without the clusters that nothing can fill, the others renumbered in order."""
+def drop_clusters(centers: _core.Centers, labels: np.ndarray, empty: list[int]) -> _core.Centers:
+    """Without the clusters that nothing can fill; the labels of the others change in place."""
     warn_fewer_distinct(centers.n_clusters - len(empty), centers.n_clusters)
     kept = np.setdiff1d(np.arange(centers.n_clusters), empty)
     renumbered = np.full(centers.n_clusters, -1, dtype=np.int32)
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)
     # Rows without weight may have been in a cluster that went; they count for nothing until the
     # next assignment, so any label will do.
-    labels = np.maximum(renumbered[labels], 0)
-    return centers_.to_core(centers_.from_core(centers)[kept]), labels
+    np.maximum(renumbered[labels], 0, out=labels)
+    return centers_.to_core(centers_.from_core(centers)[kept])

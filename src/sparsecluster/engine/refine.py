@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from sparsecluster import _core
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.loop import Clustering
+from sparsecluster.engine.setting import Setting
 
 METHODS = ("first-variation",)
 
@@ -20,13 +19,10 @@ METHODS = ("first-variation",)
 def first_variation(
     rows: Rows,
     clustering: Clustering,
+    setting: Setting,
     *,
-    weights: np.ndarray | None,
     columns: _core.ColumnStats,
-    metric: str,
     max_iter: int,
-    memory_limit: int,
-    n_threads: int,
     continue_loop: Callable[[_core.Centers, int], Clustering],
     on_iteration: Callback,
     run: int = 0,
@@ -38,6 +34,7 @@ def first_variation(
     A row at rest has its nearest center: the condition of a single move is the stricter one
     (Telgarsky and Vattani 2010).
     """
+    weights, metric, n_threads = setting.weights, setting.metric, setting.n_threads
     best = clustering
     history = list(clustering.history)
     stopped = clustering.stopped
@@ -47,10 +44,12 @@ def first_variation(
         # Copies, because a pass that finds nothing must leave everything as it was.
         centers = centers_.to_core(centers_.from_core(best.centers))
         labels = best.labels.copy()
-        sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric)
+        sums = _core.Sums(
+            rows.core, columns, weights, centers.n_clusters, metric, _core.CenterLimit()
+        )
         sums.update(labels, centers, n_threads)
         moved = _core.first_variation(
-            rows.core, weights, centers, labels, metric, memory_limit // 4, n_threads
+            rows.core, weights, centers, labels, metric, setting.memory_limit // 4, n_threads
         )
         if moved == 0:
             break
@@ -65,6 +64,7 @@ def first_variation(
             algorithm="first-variation",
             path="single moves",
             run=run,
+            rows=rows.n_rows,
         )
         history.append(record)
         if on_iteration(record):

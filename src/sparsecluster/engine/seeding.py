@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,46 +13,41 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.data.checks import check_number
-from sparsecluster.data.rows import LARGEST_NORM2, MAX_INDEX, Rows, as_rows, check_structure
+from sparsecluster.data.rows import MAX_INDEX, Rows
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.assignment import make_assigner
 from sparsecluster.engine.empty import warn_fewer_distinct
 from sparsecluster.engine.names import check_name
+from sparsecluster.engine.setting import SeedSetting
 
 # Squared chords of the unit sphere are 2 - 2 cos, so 1.5 - cos = (squared chord + 1) / 2.
 SPHERICAL_FLOOR = 1.0
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What every way of seeding may use. With metric "cosine" the rows have unit norm."""
-
-    random_state: np.random.RandomState
-    weights: np.ndarray | None = None
-    memory_limit: int = 2**62
-    n_threads: int = 1
-    metric: str = "euclidean"
-
-
 def seed(
-    init: Any, rows: Rows, n_clusters: int, setting: Setting, options: dict[str, Any] | None = None
+    init: Any,
+    rows: Rows,
+    n_clusters: int,
+    setting: SeedSetting,
+    options: dict[str, Any] | None = None,
 ) -> _core.Centers:
     """Centers to start from; fewer, with a warning, where there are fewer distinct rows."""
     if callable(init):
-        init = init(rows.matrix, n_clusters, random_state=setting.random_state)
+        matrix = rows.matrix if rows.selected is None else rows.matrix[rows.selected]
+        init = init(matrix, n_clusters, random_state=setting.random_state)
         if isinstance(init, tuple):
             raise ValueError(
                 "The init function returned a tuple; it must return the centers alone."
             )
     if not isinstance(init, str):
-        given = check_centers(init, n_clusters, rows.n_features)
-        return centers_.to_core(on_sphere(given) if setting.metric == "cosine" else given)
+        given = centers_.check_centers(init, n_clusters, rows.n_features)
+        return centers_.to_core(centers_.on_sphere(given) if setting.metric == "cosine" else given)
     centers, _ = seed_by_name(init, rows, n_clusters, setting, options)
     return centers_.to_core(centers)
 
 
 def seed_by_name(
-    method: str, rows: Rows, n_clusters: int, setting: Setting, options: dict[str, Any] | None
+    method: str, rows: Rows, n_clusters: int, setting: SeedSetting, options: dict[str, Any] | None
 ) -> tuple[sp.csr_array, np.ndarray | None]:
     """Centers in float64, and the rows they are, or None where they are not rows."""
     check_method(method, setting.metric, options)
@@ -67,11 +61,11 @@ def seed_by_name(
         if weights is not None and not weights.any():
             raise ValueError("All rows of X that have weight are zero: there is no direction.")
         setting = replace(setting, weights=weights)
-        rows = as_rows(rows.matrix[eligible], n_threads=setting.n_threads)
+        rows = rows.select(eligible)
     found = METHODS[method](rows, n_clusters, setting, **(options or {}))
     if sp.issparse(found):
         centers = sp.csr_array(found, dtype=np.float64)
-        return (on_sphere(centers) if setting.metric == "cosine" else centers), None
+        return (centers_.on_sphere(centers) if setting.metric == "cosine" else centers), None
     if len(found) < n_clusters:
         warn_fewer_distinct(len(found), n_clusters)
     return rows.take(found), (found if eligible is None else eligible[found])
@@ -106,50 +100,10 @@ def check_method(
                 raise ValueError(f"{option} must be at most {MAX_INDEX}, got {value!r}.")
 
 
-def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
-    """Starting centers from outside: an array or sparse matrix of the right shape, all finite."""
-    if sp.issparse(given):
-        check_structure(given, "init")
-        given = sp.csr_array(given)
-    else:
-        given = np.asarray(given)
-    if given.ndim != 2 or given.shape != (n_clusters, n_features):
-        raise ValueError(
-            f"init has the shape {given.shape}; n_clusters={n_clusters} centers of {n_features} "
-            f"features are needed."
-        )
-    if given.dtype.kind not in "biuf":
-        raise ValueError(f"init must hold real numbers, got {given.dtype}.")
-    values = given.data if sp.issparse(given) else given
-    if not np.isfinite(values).all():
-        raise ValueError("init contains NaN or infinity.")
-    with np.errstate(over="ignore"):
-        squares = sp.csr_array(given, dtype=np.float64).power(2).sum(axis=1)
-    if not np.all(squares <= LARGEST_NORM2):
-        raise ValueError("init contains values too large to square; scale them and X first.")
-    return given
-
-
-def on_sphere(centers: Any) -> sp.csr_array:
-    """The directions of centers, for the cosine."""
-    centers = sp.csr_array(centers, dtype=np.float64, copy=True)
-    largest = abs(centers).max(axis=1).toarray().ravel()
-    if not largest.all():
-        raise ValueError(
-            f"Center {int(np.flatnonzero(largest == 0)[0])} to start from is zero and has no "
-            f"direction."
-        )
-    # By the largest value first, because the squares of tiny ones would vanish.
-    centers.data /= np.repeat(largest, np.diff(centers.indptr))
-    lengths = np.sqrt(np.asarray(centers.power(2).sum(axis=1)).ravel())
-    centers.data /= np.repeat(lengths, np.diff(centers.indptr))
-    return centers
-
-
 # --- one function a method: indices of rows, or centers as a CSR array -------------------------
 
 
-def random_rows(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
+def random_rows(rows: Rows, n_clusters: int, setting: SeedSetting) -> np.ndarray:
     """Rows at random, in proportion to their weights, each at most once."""
     chance, possible = None, rows.n_rows
     if setting.weights is not None:
@@ -169,19 +123,19 @@ def n_candidates(n_clusters: int) -> int:
 
 
 def greedy_kmeans_plusplus(
-    rows: Rows, n_clusters: int, setting: Setting, *, n_local_trials: int | None = None
+    rows: Rows, n_clusters: int, setting: SeedSetting, *, n_local_trials: int | None = None
 ) -> np.ndarray:
     """Each center the best of several draws by squared distance (Arthur, Vassilvitskii 2007)."""
     trials = n_candidates(n_clusters) if n_local_trials is None else int(n_local_trials)
     return _draw_by_distance(rows, n_clusters, setting, trials)
 
 
-def plain_kmeans_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
+def plain_kmeans_plusplus(rows: Rows, n_clusters: int, setting: SeedSetting) -> np.ndarray:
     """Each center drawn in proportion to the squared distance to the nearest one so far."""
     return _draw_by_distance(rows, n_clusters, setting, 1)
 
 
-def spkm_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
+def spkm_plusplus(rows: Rows, n_clusters: int, setting: SeedSetting) -> np.ndarray:
     """Each center drawn in proportion to 1.5 less the cosine with the nearest one so far.
 
     The slides give this once as 1.5 (1 - cos) and once as 1.5 - cos. The second is meant: only it
@@ -191,7 +145,7 @@ def spkm_plusplus(rows: Rows, n_clusters: int, setting: Setting) -> np.ndarray:
 
 
 def _draw_by_distance(
-    rows: Rows, n_clusters: int, setting: Setting, trials: int, floor: float = 0.0
+    rows: Rows, n_clusters: int, setting: SeedSetting, trials: int, floor: float = 0.0
 ) -> np.ndarray:
     needed = 8 * (n_clusters - 1) * trials
     if trials > 1 and needed > max(setting.memory_limit, 2**30):
@@ -208,14 +162,16 @@ def _draw_by_distance(
     return np.asarray(indices)
 
 
-def first_row(rows: Rows, setting: Setting) -> int:
+def first_row(rows: Rows, setting: SeedSetting) -> int:
     """A row at random, by weight."""
     if setting.weights is None:
         return int(setting.random_state.randint(rows.n_rows))
     return int(setting.random_state.choice(rows.n_rows, p=setting.weights / setting.weights.sum()))
 
 
-def mcmc(rows: Rows, n_clusters: int, setting: Setting, *, chain_length: int = 100) -> np.ndarray:
+def mcmc(
+    rows: Rows, n_clusters: int, setting: SeedSetting, *, chain_length: int = 100
+) -> np.ndarray:
     """Draws of k-means++ (of spkm++ for the cosine) approximated by Markov chains: one pass."""
     first = first_row(rows, setting)
     floor = SPHERICAL_FLOOR if setting.metric == "cosine" else 0.0
@@ -228,7 +184,7 @@ def mcmc(rows: Rows, n_clusters: int, setting: Setting, *, chain_length: int = 1
 
 
 def kmeans_parallel(
-    rows: Rows, n_clusters: int, setting: Setting, *, oversampling: float = 2.0, rounds: int = 5
+    rows: Rows, n_clusters: int, setting: SeedSetting, *, oversampling: float = 2.0, rounds: int = 5
 ) -> np.ndarray:
     """k-means|| (Bahmani et al. 2012): a few rounds of many draws, then greedy k-means++ on them.
 
@@ -253,16 +209,16 @@ def kmeans_parallel(
         return greedy_kmeans_plusplus(rows, n_clusters, setting)
     nearest, _ = nearest_of(rows, rows.take(chosen), setting)
     counts = np.bincount(nearest, weights, minlength=len(chosen))
-    few = as_rows(rows.matrix[chosen], n_threads=setting.n_threads)
+    few = rows.select(chosen)
     found = greedy_kmeans_plusplus(few, n_clusters, replace(setting, weights=counts))
     return chosen[found]
 
 
-def furthest_first(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
+def furthest_first(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array:
     """The mean, then again and again the row farthest from all centers so far."""
     mean = mean_row(rows, setting)
     if setting.metric == "cosine":
-        mean = on_sphere(mean)
+        mean = centers_.on_sphere(mean)
     found = farthest_rows(rows, n_clusters - 1, setting, start=mean)
     if len(found) + 1 < n_clusters:
         warn_fewer_distinct(len(found) + 1, n_clusters)
@@ -270,12 +226,12 @@ def furthest_first(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_arra
 
 
 def oversample(
-    rows: Rows, n_clusters: int, setting: Setting, *, oversampling: float = 4.0
+    rows: Rows, n_clusters: int, setting: SeedSetting, *, oversampling: float = 4.0
 ) -> np.ndarray:
     """More rows than needed at random; of these, those that lie farthest apart are kept."""
     more = min(rows.n_rows, int(np.ceil(max(1.0, oversampling) * n_clusters)))
     drawn = np.sort(random_rows(rows, more, setting))
-    few = as_rows(rows.matrix[drawn], n_threads=setting.n_threads)
+    few = rows.select(drawn)
     alike = replace(setting, weights=None)
     first = farthest_rows(few, 1, alike, start=mean_row(few, alike))
     if not len(first):
@@ -284,7 +240,7 @@ def oversample(
     return drawn[np.concatenate([first, others])]
 
 
-def bisecting(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
+def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array:
     """Means of clusters that come from splitting the costliest cluster in two, again and again."""
     from sparsecluster.engine.loop import iterate  # which starts from what this module finds
 
@@ -293,7 +249,7 @@ def bisecting(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
     while len(parts) < n_clusters and max(costs) > 0:
         worst = int(np.argmax(costs))
         members = parts[worst]
-        few = as_rows(rows.matrix[members], n_threads=setting.n_threads)
+        few = rows.select(members)
         weights = None if setting.weights is None else setting.weights[members]
         inner = replace(setting, weights=weights)
         start = _draw_by_distance(few, 2, inner, n_candidates(2))
@@ -304,21 +260,10 @@ def bisecting(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
         found = iterate(
             few,
             centers_.to_core(few.take(start)),
-            weights=weights,
+            inner,
             columns=columns,
             tolerance=1e-4 * columns.mean_variance,
             max_iter=50,
-            make_assigner=partial(
-                make_assigner,
-                "auto",
-                few,
-                n_threads=setting.n_threads,
-                memory_limit=setting.memory_limit,
-                metric=setting.metric,
-            ),
-            algorithm="auto",
-            metric=setting.metric,
-            n_threads=setting.n_threads,
             on_iteration=lambda record: None,
         )
         halves = [members[found.labels == side] for side in (0, 1)]
@@ -339,7 +284,7 @@ def bisecting(rows: Rows, n_clusters: int, setting: Setting) -> sp.csr_array:
 
 
 def hierarchical(
-    rows: Rows, n_clusters: int, setting: Setting, *, sample_size: int = 2000
+    rows: Rows, n_clusters: int, setting: SeedSetting, *, sample_size: int = 2000
 ) -> sp.csr_array:
     """Means of the clusters that Ward's method finds in a sample."""
     from scipy.cluster.hierarchy import fcluster, linkage
@@ -383,21 +328,20 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def nearest_of(
-    rows: Rows, centers: sp.csr_array, setting: Setting
+    rows: Rows, centers: sp.csr_array, setting: SeedSetting
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each row the nearest of the centers, and its squared distance."""
     core = centers_.to_core(centers)
     rows.core.cover(float(np.sqrt(core.norm2.max())))
     labels = np.full(rows.n_rows, -1, dtype=np.int32)
-    assigner = make_assigner(
-        "lloyd", rows, n_threads=setting.n_threads, memory_limit=setting.memory_limit,
-        metric=setting.metric,
-    )  # fmt: skip
+    assigner = make_assigner("lloyd", rows, setting)
     assigner.assign(core, np.zeros(0), labels)
     return labels, _core.own_distances(rows.core, core, labels, setting.n_threads)
 
 
-def farthest_rows(rows: Rows, count: int, setting: Setting, *, start: sp.csr_array) -> np.ndarray:
+def farthest_rows(
+    rows: Rows, count: int, setting: SeedSetting, *, start: sp.csr_array
+) -> np.ndarray:
     """Row by row the one farthest from `start` and from all before; of equals the first."""
     distance2 = nearest_of(rows, start, setting)[1]
     if setting.weights is not None:
@@ -414,12 +358,12 @@ def farthest_rows(rows: Rows, count: int, setting: Setting, *, start: sp.csr_arr
     return np.array(found, dtype=np.int64)
 
 
-def mean_row(rows: Rows, setting: Setting) -> sp.csr_array:
+def mean_row(rows: Rows, setting: SeedSetting) -> sp.csr_array:
     """The mean of all rows, as a CSR array of one row."""
     return _means(rows, [np.arange(rows.n_rows)], setting)
 
 
-def _means(rows: Rows, parts: list[np.ndarray], setting: Setting) -> sp.csr_array:
+def _means(rows: Rows, parts: list[np.ndarray], setting: SeedSetting) -> sp.csr_array:
     """The weighted mean of each list of rows; of the rows alike where they have no weight.
 
     With cosines, where a mean is zero and has no direction, a row of the list stands for it.
@@ -442,10 +386,11 @@ def _means(rows: Rows, parts: list[np.ndarray], setting: Setting) -> sp.csr_arra
 
 def _combined(rows: Rows, members: list[np.ndarray], shares: list[np.ndarray]) -> sp.csr_array:
     indptr = np.concatenate([[0], np.cumsum([len(part) for part in members])])
-    pick = sp.csr_array(
-        (np.concatenate(shares), np.concatenate(members), indptr),
-        shape=(len(members), rows.n_rows),
-    )
+    columns = np.concatenate(members)
+    if rows.selected is not None:
+        columns = rows.selected[columns]
+    shape = (len(members), rows.matrix.shape[0])
+    pick = sp.csr_array((np.concatenate(shares), columns, indptr), shape=shape)
     return sp.csr_array(pick @ sp.csr_array(rows.matrix, dtype=np.float64))
 
 

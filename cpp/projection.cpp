@@ -1,0 +1,137 @@
+// Compiled without contraction, as exact.cpp: the thresholds decide what is stored.
+#include "projection.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sparsecluster {
+
+namespace {
+
+// What is left of the magnitudes when all shrink by theta. In lanes, so that it is the same sum, and fast, on
+// every machine.
+double shrunk_sum(const double* magnitudes, int64_t size, double theta) {
+    constexpr int64_t kLanes = 8;
+    double lanes[kLanes] = {};
+    int64_t e = 0;
+    for (; e + kLanes <= size; e += kLanes)
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
+            const double left = magnitudes[e + lane] - theta;
+            lanes[lane] += left > 0 ? left : 0;
+        }
+    double sum = 0;
+    for (double lane : lanes) sum += lane;
+    for (; e < size; ++e) sum += std::max(0.0, magnitudes[e] - theta);
+    return sum;
+}
+
+// Bisection; any theta will do for which the sum lies within (1 + epsilon).
+double epsilon_threshold(const std::vector<double>& magnitudes, double radius, double epsilon) {
+    const int64_t size = int64_t(magnitudes.size());
+    double upper = 0, lower = 0;
+    for (double value : magnitudes) upper = std::max(upper, value);
+    for (;;) {
+        const double theta = 0.5 * (upper + lower);
+        const double sum = shrunk_sum(magnitudes.data(), size, theta);
+        if (sum <= radius * (1 + epsilon) && sum >= radius) return theta;
+        // No number between the bounds: as near as float64 comes.
+        if (!(theta > lower && theta < upper)) return upper;
+        (sum <= radius ? upper : lower) = theta;
+    }
+}
+
+// The sums above pivots, as in a search for a quantile: linear time on average.
+double exact_threshold(std::vector<double>& magnitudes, double radius) {
+    auto begin = magnitudes.begin(), end = magnitudes.end();
+    double sum = 0, count = 0;  // of those that are known to lie above theta
+    uint64_t state = 0x9e3779b97f4a7c15u;
+    while (begin != end) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const double pivot = begin[int64_t((state >> 33) % uint64_t(end - begin))];
+        const auto middle = std::partition(begin, end, [&](double value) { return value >= pivot; });
+        double above = 0;
+        for (auto at = begin; at != middle; ++at) above += *at;
+        const double n_above = double(middle - begin);
+        if (sum + above - (count + n_above) * pivot < radius) {
+            sum += above;
+            count += n_above;
+            begin = middle;
+        } else {
+            end = std::partition(begin, middle, [&](double value) { return value > pivot; });
+        }
+    }
+    return count > 0 ? std::max(0.0, (sum - radius) / count) : 0.0;
+}
+
+// The value above which at most `count` magnitudes lie.
+double nnz_threshold(const std::vector<double>& values, int64_t count, std::vector<double>& scratch) {
+    scratch.resize(values.size());
+    std::transform(values.begin(), values.end(), scratch.begin(), [](double value) { return std::abs(value); });
+    std::nth_element(scratch.begin(), scratch.begin() + count, scratch.end(), std::greater<>());
+    return scratch[count];
+}
+
+// Keeps the entries for which change(value) answers true; change may alter them.
+template <class Change>
+void filter(Center& center, const Change& change) {
+    size_t kept = 0;
+    for (size_t e = 0; e < center.values.size(); ++e) {
+        double value = center.values[e];
+        if (!change(value)) continue;
+        center.features[kept] = center.features[e];
+        center.values[kept++] = value;
+    }
+    center.features.resize(kept);
+    center.values.resize(kept);
+}
+
+void apply(const CenterLimit& limit, Center& center) {
+    std::vector<double> scratch;
+    const double theta = l1_threshold(center.values.data(), center.size(), limit.l1, limit.projection,
+                                      limit.epsilon, scratch);
+    if (theta > 0)
+        filter(center, [&](double& value) {
+            value = shrunk(value, theta);
+            return value != 0;
+        });
+    if (center.size() > limit.nnz) {
+        const double least = nnz_threshold(center.values, limit.nnz, scratch);
+        int64_t equal = limit.nnz;
+        for (double value : center.values) equal -= std::abs(value) > least;
+        filter(center, [&](double& value) {
+            return std::abs(value) > least || (std::abs(value) == least && equal-- > 0);
+        });
+    }
+}
+
+void to_unit_length(Center& center) {
+    const double length = std::sqrt(center.norm2);
+    for (double& value : center.values) value /= length;
+    center.compute_norm();
+}
+
+}  // namespace
+
+double l1_threshold(const double* values, int64_t size, double radius, Projection method, double epsilon,
+                    std::vector<double>& scratch) {
+    if (std::isinf(radius)) return 0;
+    scratch.resize(size);
+    for (int64_t e = 0; e < size; ++e) scratch[e] = std::abs(values[e]);
+    const double sum = shrunk_sum(scratch.data(), size, 0);
+    if (sum <= radius * (method == Projection::epsilon ? 1 + epsilon : 1)) return 0;
+    return method == Projection::epsilon ? epsilon_threshold(scratch, radius, epsilon)
+                                         : exact_threshold(scratch, radius);
+}
+
+Center center_of(Center mean, Metric metric, const CenterLimit& limit) {
+    mean.compute_norm();
+    if (metric == Metric::cosine) to_unit_length(mean);
+    if (limit.active()) {
+        apply(limit, mean);
+        mean.compute_norm();
+        if (metric == Metric::cosine) to_unit_length(mean);
+    }
+    return mean;
+}
+
+}  // namespace sparsecluster

@@ -1,0 +1,86 @@
+"""Nested batches: a growing part of the rows takes part, each row once (Newling, Fleuret 2016)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsecluster.data.rows import Rows
+
+# A batch doubles when the standard error of the median center exceeds its shift by this factor.
+RHO = 1.0
+
+
+class NestedBatches:
+    """Rows in a random order, of which the first take part; every batch holds the ones before.
+
+    `rows` shows the rows that take part, by their place in the order. Rows that are not `useful`
+    come last.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        first: int,
+        random_state: np.random.RandomState,
+        useful: np.ndarray,
+        rho: float = RHO,
+    ) -> None:
+        n_rows = rows.n_rows
+        self.sizes = [min(first, n_rows)]
+        while self.sizes[-1] < n_rows:
+            self.sizes.append(min(2 * self.sizes[-1], n_rows))
+        self.order = random_state.permutation(n_rows)
+        self.order = np.concatenate(
+            [self.order[useful[self.order]], self.order[~useful[self.order]]]
+        )
+        # In the order of X within what a batch adds: memory is read forwards.
+        for begin, end in zip([0, *self.sizes[:-1]], self.sizes, strict=True):
+            self.order[begin:end].sort()
+        self.rows = rows.select(self.order)
+        self.rho = rho
+        self._stage = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows take part."""
+        return self._stage == len(self.sizes) - 1
+
+    def start(self) -> None:
+        """Show the first batch."""
+        self._show(0)
+
+    def grow(self) -> None:
+        """Show twice as many rows."""
+        self._show(self._stage + 1)
+
+    def show_all(self) -> None:
+        """Show all rows, whatever there is still to learn from fewer."""
+        self._show(len(self.sizes) - 1)
+
+    def _show(self, stage: int) -> None:
+        self._stage = stage
+        self.rows.core.show(self.sizes[stage])
+
+    def exhausted(
+        self,
+        labels: np.ndarray,
+        weights: np.ndarray | None,
+        mean_norm2: np.ndarray,
+        shift: np.ndarray,
+        metric: str,
+    ) -> bool:
+        """Whether the centers move by less than what the batch knows about them.
+
+        That is so when the standard error of a center, by the scatter of its rows about their mean,
+        exceeds its last shift `rho` times, for half of the centers.
+        """
+        share = np.ones(len(labels)) if weights is None else weights
+        sizes = np.bincount(labels, share, minlength=len(shift))
+        squares = np.bincount(labels, share * self.rows.core.norm2, minlength=len(shift))
+        scatter = np.maximum(squares - sizes * mean_norm2, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error2 = scatter / (sizes * np.maximum(sizes - 1, 1))
+            if metric == "cosine":
+                error2 /= mean_norm2  # of the direction of the mean
+        certain = error2 < (self.rho * shift) ** 2
+        return bool(2 * np.count_nonzero(certain) <= len(shift))

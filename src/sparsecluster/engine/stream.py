@@ -1,0 +1,204 @@
+"""Mini-batches (Sculley 2010): centers that learn from one batch after the other.
+
+What is kept does not depend on how many rows there were.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+from sparsecluster.data.rows import Rows, as_rows
+from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.setting import Setting
+from sparsecluster.engine.stopping import total_shift
+
+# Starved centers are looked for each time that so many rows a cluster went by.
+ROWS_BETWEEN_CHECKS = 10
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a batch was, seen from the centers before they moved."""
+
+    labels: np.ndarray
+    cost: float  #: weighted sum of the squared distances
+    shift: float  #: sum of the squared shifts of the centers
+    distances: int
+    path: str
+    replaced: int  #: starved centers that were put elsewhere
+
+
+class Stream:
+    """Centers, and how much each has seen: that much less it moves for a new row.
+
+    It can be pickled, and goes on as if it had not been.
+    """
+
+    def __init__(
+        self,
+        centers: _core.Centers,
+        random_state: np.random.RandomState,
+        *,
+        metric: str,
+        limit: _core.CenterLimit,
+        memory_limit: int,
+        reassignment_ratio: float,
+        counts: np.ndarray | None = None,
+        lengths: np.ndarray | None = None,
+    ) -> None:
+        self.random_state = random_state
+        self.n_batches = 0
+        self._setting = (metric, limit, memory_limit // 4)
+        self._ratio = reassignment_ratio
+        self._rows_since_check = 0
+        nothing = np.zeros(centers.n_clusters)
+        self._core = _core.MiniBatch(
+            centers.limited(limit, metric),
+            nothing if counts is None else counts,
+            nothing if lengths is None else lengths,
+            *self._setting,
+        )
+        self._shown: sp.csr_array | None = None
+
+    @property
+    def centers(self) -> sp.csr_array:
+        """The centers as they are now."""
+        if self._shown is None:
+            self._shown = centers_.from_core(self._core.centers)
+        return self._shown
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Weight of the rows that each center has seen."""
+        return self._core.counts
+
+    def widen(self, n_features: int) -> None:
+        """Have room for more features; the centers are zero there."""
+        if n_features > self._core.n_features:
+            self._core.widen(n_features)
+            self._shown = None
+
+    def learn(self, rows: Rows, setting: Setting) -> Learned:
+        """Give each row its nearest center, then move the centers towards their rows."""
+        self._shown = None
+        rows.core.cover(self._core.max_norm)
+        labels = np.empty(rows.n_rows, dtype=np.int32)
+        shift, distance2, distances, path = self._core.learn(
+            rows.core, setting.weights, labels, setting.n_threads
+        )
+        weighted = distance2 if setting.weights is None else setting.weights * distance2
+        self.n_batches += 1
+        self._rows_since_check += rows.n_rows
+        return Learned(
+            labels,
+            cost=math.fsum(weighted),
+            shift=total_shift(shift),
+            distances=distances,
+            path=path,
+            replaced=self._replace_starved(rows, weighted),
+        )
+
+    def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> int:
+        """Put centers that saw next to nothing where rows of this batch are far from theirs."""
+        counts = self._core.counts
+        if self._rows_since_check < ROWS_BETWEEN_CHECKS * len(counts):
+            return 0
+        self._rows_since_check = 0
+        starved = np.flatnonzero(counts < self._ratio * counts.max())
+        far = np.flatnonzero((weighted > 0) & (rows.core.norm2 > 0))
+        starved = starved[np.argsort(counts[starved], kind="stable")]
+        starved = starved[: min(len(far), rows.n_rows // 2)]
+        if not len(starved):
+            return 0
+        chance = weighted[far] / weighted[far].sum()
+        drawn = self.random_state.choice(far, len(starved), replace=False, p=chance)
+        fed = np.delete(counts, starved)
+        for cluster, row in zip(starved, drawn, strict=True):
+            self._core.place(int(cluster), rows.core, int(row), float(fed.min()))
+        return len(starved)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        metric, limit, head_limit = self._setting
+        state["_setting"] = (metric, limit.values, head_limit)
+        state["_core"] = (self.centers, self._core.counts, self._core.lengths)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        metric, limit, head_limit = state["_setting"]
+        centers, counts, lengths = state["_core"]
+        self.__dict__.update(state)
+        self._setting = (metric, _core.CenterLimit(*limit), head_limit)
+        self._core = _core.MiniBatch(centers_.to_core(centers), counts, lengths, *self._setting)
+
+
+def what_was_seen(
+    rows: Rows, centers: _core.Centers, labels: np.ndarray, setting: Setting
+) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and lengths of a stream that saw all these rows, each with its label."""
+    share = np.ones(rows.n_rows) if setting.weights is None else setting.weights
+    counts = np.bincount(labels, share, minlength=centers.n_clusters)
+    if setting.metric == "euclidean":
+        return counts, counts
+    distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
+    cosines = 0.5 * (rows.core.norm2 + 1 - distance2)
+    return counts, np.bincount(labels, share * cosines, minlength=centers.n_clusters)
+
+
+class Waiting:
+    """Rows that came before there were enough of them to start a stream."""
+
+    def __init__(self, random_state: np.random.RandomState) -> None:
+        self.random_state = random_state
+        self._matrix: Any = None
+        self._weights: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return 0 if self._matrix is None else self._matrix.shape[0]
+
+    def joined_by(
+        self, rows: Rows, weights: np.ndarray | None, n_threads: int
+    ) -> tuple[Rows, np.ndarray | None]:
+        """These rows behind those that wait."""
+        if self._matrix is None:
+            return rows, weights
+        before = sp.csr_array(self._matrix)
+        before.resize((self.n_rows, rows.n_features))
+        joined = sp.vstack([before, sp.csr_array(rows.matrix)], format="csr")
+        if self._weights is not None or weights is not None:
+            weights = np.concatenate(
+                [
+                    np.ones(self.n_rows) if self._weights is None else self._weights,
+                    np.ones(rows.n_rows) if weights is None else weights,
+                ]
+            )
+        return as_rows(joined, n_threads=n_threads), weights
+
+    def keep(self, rows: Rows, weights: np.ndarray | None) -> None:
+        """Let these rows wait, as a copy."""
+        self._matrix = rows.matrix.copy()
+        self._weights = weights
+
+
+def distinct_rows(
+    rows: Rows, weights: np.ndarray | None, n_threads: int
+) -> tuple[Rows, np.ndarray]:
+    """Each different row once, with the weight of all that are equal to it."""
+    matrix = sp.csr_array(rows.matrix, copy=True)
+    matrix.eliminate_zeros()
+    numbers: dict[bytes, int] = {}
+    group = np.empty(rows.n_rows, dtype=np.int64)
+    for i, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
+        key = matrix.indices[begin:end].tobytes() + b"|" + matrix.data[begin:end].tobytes()
+        group[i] = numbers.setdefault(key, len(numbers))
+    first = np.unique(group, return_index=True)[1]
+    share = np.bincount(group, weights)
+    return as_rows(rows.matrix[first], n_threads=n_threads), share.astype(np.float64)

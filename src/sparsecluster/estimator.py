@@ -1,0 +1,199 @@
+"""What all estimators of k-means share: predict, transform, score, top terms; no fit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparsecluster import _core
+from sparsecluster.data.checks import INPUT, check_feature_names, check_number, check_weights
+from sparsecluster.data.rows import Rows, as_rows, check_structure, unit_rows
+from sparsecluster.engine import centers as centers_
+from sparsecluster.engine import seeding
+from sparsecluster.engine.assignment import make_assigner
+from sparsecluster.engine.history import Callback, IterationRecord, describe
+from sparsecluster.engine.loop import exact_cost
+from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
+from sparsecluster.engine.setting import Setting
+
+ZERO_ROWS = ("error", "first")
+
+
+class CenterEstimator(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
+    """A clustering by its centers: every row belongs to the nearest one."""
+
+    # What a subclass has: the parameters of its fit, among them these,
+    n_clusters: int
+    init: Any
+    init_options: dict[str, Any] | None
+    n_init: int
+    max_iter: int
+    tol: float
+    n_threads: int | None
+    memory_limit: int | str | None
+    verbose: int
+    callback: Callback | None
+    zero_rows: str
+    # and what its fit finds.
+    cluster_centers_: Any
+    labels_: np.ndarray
+    feature_names_: np.ndarray | None
+
+    @property
+    def _metric(self) -> str:
+        return "euclidean"
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> CenterEstimator:
+        """Cluster the rows of X."""
+        raise NotImplementedError
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> np.ndarray:
+        """Cluster the rows of X and return their labels."""
+        return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).labels_
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> np.ndarray:
+        """Cluster the rows of X and return their distances to the centers."""
+        return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).transform(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Nearest center of each row; equal distances go to the lowest index."""
+        rows, centers, n_threads = self._prepare(X)
+        return self._assign(rows, centers, n_threads)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Distances of each row to all centers (cosines: 1 - cos), in the float type of X."""
+        rows, centers, n_threads = self._prepare(X)
+        distances = np.empty((rows.n_rows, centers.n_clusters), dtype=rows.matrix.dtype)
+        _core.all_distances(rows.core, centers, distances, n_threads)
+        if self._metric == "cosine":
+            np.square(distances, out=distances)
+            distances /= 2
+            distances[rows.core.norm2 == 0] = 1.0
+        return distances
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
+        rows, centers, n_threads = self._prepare(X)
+        weights = check_weights(sample_weight, rows)
+        labels = self._assign(rows, centers, n_threads)
+        return -exact_cost(rows, centers, labels, weights, n_threads)
+
+    def top_terms(self, n_terms: int = 10, *, feature_names: Any = None) -> list[list[str]]:
+        """The columns with the largest values in each center, largest first.
+
+        Parameters
+        ----------
+        n_terms : int, default=10
+            How many to name for each cluster.
+        feature_names : sequence of str, optional
+            Names of the columns. By default those given to :meth:`fit`, those of its data frame, or
+            x0, x1, ...
+        """
+        check_is_fitted(self, "cluster_centers_")
+        check_number("n_terms", n_terms, Integral, 1)
+        centers = sp.csr_array(self.cluster_centers_)
+        names = check_feature_names(feature_names, centers.shape[1])
+        if names is None:
+            names = self.feature_names_
+        if names is None:
+            names = getattr(self, "feature_names_in_", None)
+        terms = []
+        for begin, end in zip(centers.indptr[:-1], centers.indptr[1:], strict=True):
+            order = np.argsort(-centers.data[begin:end], kind="stable")[:n_terms]
+            columns = centers.indices[begin:end][order[centers.data[begin:end][order] > 0]]
+            terms.append([f"x{c}" if names is None else str(names[c]) for c in columns])
+        return terms
+
+    def _prepare(self, X: Any) -> tuple[Rows, _core.Centers, int]:
+        check_is_fitted(self, "cluster_centers_")
+        n_threads = effective_n_threads(self.n_threads)
+        rows = self._check_rows(X, n_threads=n_threads, reset=False)
+        centers = centers_.to_core(self.cluster_centers_, rows.n_features)
+        n_threads = threads_for(rows.core.nnz * centers.n_clusters, n_threads)
+        rows.core.cover(float(np.sqrt(centers.norm2.max())))
+        return rows, centers, n_threads
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(self, X, reset=reset, **INPUT)
+
+    def _assign(self, rows: Rows, centers: _core.Centers, n_threads: int) -> np.ndarray:
+        labels = np.full(rows.n_rows, -1, dtype=np.int32)
+        setting = Setting(
+            n_threads=n_threads,
+            memory_limit=effective_memory_limit(self.memory_limit),
+            metric=self._metric,
+        )
+        assigner = make_assigner("lloyd", rows, setting)
+        assigner.assign(centers, np.zeros(0), labels)
+        return labels
+
+    def _check_rows(self, X: Any, *, n_threads: int, reset: bool) -> Rows:
+        if sp.issparse(X):
+            check_structure(X)
+        rows = as_rows(self._validated(X, reset=reset), n_threads=n_threads)
+        if self._metric == "euclidean":
+            return rows
+        return unit_rows(
+            rows,
+            n_threads=n_threads,
+            allow_zero=self.zero_rows == "first",
+            advice="Drop these rows, or pass zero_rows='first' to put them into the first cluster.",
+        )
+
+    def _reporter(self) -> Callback:
+        show: Callable[[str], None] | None = None
+        if self.verbose:
+            from rich.console import Console
+
+            show = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
+
+        def report(record: IterationRecord) -> Any:
+            if show:
+                # A terminal that went away must not end the fit.
+                with contextlib.suppress(OSError, ValueError):
+                    show(describe(record))
+            return self.callback(record) if self.callback else None
+
+        return report
+
+    def _check_parameters(self) -> None:
+        check_number("n_clusters", self.n_clusters, Integral, 1)
+        check_number("n_init", self.n_init, Integral, 1)
+        check_number("max_iter", self.max_iter, Integral, 1)
+        check_number("tol", self.tol, Real, 0)
+        if self.init_options is not None and not isinstance(self.init_options, dict):
+            raise ValueError(f"init_options must be a dict or None, got {self.init_options!r}.")
+        if isinstance(self.init, str):
+            seeding.check_method(self.init, self._metric, self.init_options)
+        elif self.init_options:
+            raise ValueError("init_options are of no use unless init is a name.")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be callable or None, got {self.callback!r}.")
+        check_number("verbose", self.verbose, (bool, Integral), 0)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
