@@ -241,19 +241,18 @@ void py_project_l1(InOut<double> values, double radius, const std::string& metho
 }
 
 struct PyMiniBatch {
-    PyMiniBatch(const Centers& centers, In<double> counts, In<double> lengths, const std::string& metric,
-                const CenterLimit& limit, int64_t head_limit)
-        : batch(centers, as_vector(counts, centers), as_vector(lengths, centers), metric_of(metric), limit,
-                head_limit) {}
+    PyMiniBatch(const Centers& sums, In<double> counts, const std::string& metric, const CenterLimit& limit,
+                int64_t head_limit)
+        : batch(sums, as_vector(counts, sums), metric_of(metric), limit, head_limit) {}
 
-    static std::vector<double> as_vector(const In<double>& values, const Centers& centers) {
-        require(int64_t(values.size()) == centers.size() && centers.size() >= 1, "one number a center is needed");
-        return {values.data(), values.data() + values.size()};
+    static std::vector<double> as_vector(const In<double>& counts, const Centers& sums) {
+        require(int64_t(counts.size()) == sums.size() && sums.size() >= 1, "one count a center is needed");
+        return {counts.data(), counts.data() + counts.size()};
     }
 
     nb::tuple learn(const PyRows& rows, Weights weights, InOut<int32_t> labels, int n_threads) {
         require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
-        require(rows.rows->n_features() <= batch.centers().n_features, "the rows have more features");
+        require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
         const double* w = weights_of(weights, *rows.rows);
         BatchStats stats;
         {
@@ -261,26 +260,34 @@ struct PyMiniBatch {
             TeamScope team(n_threads);
             stats = batch.learn(*rows.rows, w, labels.data(), n_threads);
         }
-        return nb::make_tuple(to_numpy(std::move(stats.shift)), to_numpy(std::move(stats.distance2)),
-                              stats.distances, stats.path);
+        return nb::make_tuple(to_numpy(std::move(stats.shift)), to_numpy(std::move(stats.distance2)));
     }
 
-    void place(int64_t cluster, const PyRows& rows, int64_t row, double count) {
-        require(cluster >= 0 && cluster < batch.centers().size(), "no such cluster");
-        require(row >= 0 && row < rows.rows->n_rows(), "no such row");
-        require(rows.rows->n_features() <= batch.centers().n_features, "the row has more features");
-        batch.place(cluster, *rows.rows, row, count);
+    void place(In<int32_t> clusters, const PyRows& rows, In<int64_t> ids, double count) {
+        require(clusters.size() == ids.size(), "one row a cluster is needed");
+        check_labels(clusters.data(), int64_t(clusters.size()), batch.size(), 0);
+        for (size_t i = 0; i < ids.size(); ++i)
+            require(ids.data()[i] >= 0 && ids.data()[i] < rows.rows->n_rows(), "no such row");
+        require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
+        batch.place({clusters.data(), clusters.data() + clusters.size()}, *rows.rows, ids.data(), count);
     }
 
     void widen(int64_t n_features) {
-        require(n_features >= batch.centers().n_features && n_features <= INT32_MAX, "features cannot go");
+        require(n_features >= batch.n_features() && n_features <= INT32_MAX, "features cannot go");
         batch.widen(n_features);
     }
 
-    double max_norm() const {
-        double largest = 0;
-        for (const Center& center : batch.centers().items) largest = std::max(largest, center.norm2);
-        return std::sqrt(largest);
+    // Three numbers a cluster.
+    nb::object squares() {
+        std::vector<double> out;
+        for (const RunningSquare& square : batch.squares())
+            out.insert(out.end(), {square.high, square.low, square.error});
+        return to_numpy(std::move(out));
+    }
+    void set_squares(In<double> values) {
+        require(int64_t(values.size()) == 3 * batch.size(), "three numbers a cluster are needed");
+        for (int64_t k = 0; k < batch.size(); ++k)
+            batch.squares()[k] = {values.data()[3 * k], values.data()[3 * k + 1], values.data()[3 * k + 2]};
     }
 
     MiniBatch batch;
@@ -445,6 +452,7 @@ NB_MODULE(_core, m) {
         .def_prop_ro("n_rows", [](const PyRows& self) { return self.rows->n_rows(); })
         .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })
         .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })
+        .def_prop_ro("max_norm", [](const PyRows& self) { return self.rows->max_norm; })
         .def_prop_ro("norm2", [](const PyRows& self) {
             const std::vector<double>& norm2 = self.rows->norm2;
             return to_numpy(std::vector<double>(norm2.begin(), norm2.begin() + self.rows->n_rows()));
@@ -503,16 +511,16 @@ NB_MODULE(_core, m) {
     m.def("project_l1", &py_project_l1, "values"_a.noconvert(), "radius"_a, "method"_a, "epsilon"_a);
 
     nb::class_<PyMiniBatch>(m, "MiniBatch")
-        .def(nb::init<const Centers&, In<double>, In<double>, const std::string&, const CenterLimit&, int64_t>(),
-             "centers"_a, "counts"_a, "lengths"_a, "metric"_a, "limit"_a, "head_limit"_a)
+        .def(nb::init<const Centers&, In<double>, const std::string&, const CenterLimit&, int64_t>(), "sums"_a,
+             "counts"_a, "metric"_a, "limit"_a, "head_limit"_a)
         .def("learn", &PyMiniBatch::learn, "rows"_a, "weights"_a.none(), "labels"_a.noconvert(), "n_threads"_a)
-        .def("place", &PyMiniBatch::place, "cluster"_a, "rows"_a, "row"_a, "count"_a)
+        .def("place", &PyMiniBatch::place, "clusters"_a, "rows"_a, "ids"_a, "count"_a)
         .def("widen", &PyMiniBatch::widen, "n_features"_a)
-        .def_prop_ro("centers", [](const PyMiniBatch& self) { return Centers(self.batch.centers()); })
-        .def_prop_ro("max_norm", &PyMiniBatch::max_norm)
-        .def_prop_ro("n_features", [](const PyMiniBatch& self) { return self.batch.centers().n_features; })
-        .def_prop_ro("counts", [](const PyMiniBatch& self) { return to_numpy(self.batch.counts()); })
-        .def_prop_ro("lengths", [](const PyMiniBatch& self) { return to_numpy(self.batch.lengths()); });
+        .def("centers", [](const PyMiniBatch& self) { return self.batch.centers(); })
+        .def("sums", [](const PyMiniBatch& self) { return self.batch.sums(); })
+        .def_prop_rw("squares", &PyMiniBatch::squares, &PyMiniBatch::set_squares)
+        .def_prop_ro("n_features", [](const PyMiniBatch& self) { return self.batch.n_features(); })
+        .def_prop_ro("counts", [](const PyMiniBatch& self) { return to_numpy(self.batch.counts()); });
 
     nb::class_<PySums>(m, "Sums")
         .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t, const std::string&,

@@ -1,6 +1,7 @@
 // Mini-batch k-means (Sculley 2010): each batch is assigned to the centers as they are, then every center moves
-// towards its rows with its own learning rate, one over the rows that it has seen. What is kept does not depend
-// on how many rows there were.
+// towards its rows with its own learning rate, one over the rows that it has seen: it is the mean of them all.
+// A small batch costs what its entries cost, whatever the centers hold; a large one pays for an index of the
+// centers. Nothing that is kept depends on how many rows there were.
 #pragma once
 
 #include <cstdint>
@@ -9,58 +10,83 @@
 #include "assign.hpp"
 #include "centers.hpp"
 #include "csr.hpp"
-#include "features.hpp"
+#include "feature_sums.hpp"
 #include "index.hpp"
 #include "projection.hpp"
 #include "scan.hpp"
 
 namespace sparsecluster {
 
+// A squared norm that follows a sum of rows: two doubles, and how wrong they may be.
+struct RunningSquare {
+    double high = 0, low = 0, error = 0;
+
+    double value() const { return high + low; }
+    void add(double gain, double slack) {
+        const double sum = high + gain, part = sum - high;
+        low += (high - (sum - part)) + (gain - part);
+        high = sum;
+        error += slack;
+    }
+};
+
 struct BatchStats {
     std::vector<double> shift;      // per center, how far it moved
     std::vector<double> distance2;  // of the rows to their centers, before these moved
-    int64_t distances = 0;
-    const char* path = "full scan";
 };
 
 class MiniBatch {
 public:
-    // `counts`: the weight of the rows that each center has seen. `lengths` (for cosines): of the sum of its rows.
-    MiniBatch(Centers centers, std::vector<double> counts, std::vector<double> lengths, Metric metric,
-              CenterLimit limit, int64_t head_limit)
-        : centers_(std::move(centers)), counts_(std::move(counts)), lengths_(std::move(lengths)),
-          metric_(metric), limit_(limit), head_limit_(head_limit) {}
+    // `sums` and `counts`: of the rows that each center has seen. Where the count is zero the sum is the center
+    // to start from, which the first rows replace.
+    // `head_limit`: bytes of SIMD rows in an index of the centers.
+    MiniBatch(const Centers& sums, std::vector<double> counts, Metric metric, CenterLimit limit,
+              int64_t head_limit);
 
-    // Labels the rows and moves the centers. The rows' scale must cover the centers.
-    BatchStats learn(const Rows& rows, const double* weights, int32_t* labels, int n_threads);
-    // Puts a center where row i is, as if it had seen rows of this weight there.
-    void place(int64_t cluster, const Rows& rows, int64_t i, double count);
+    // Labels the rows and moves the centers. `weights` may be null.
+    BatchStats learn(Rows& rows, const double* weights, int32_t* labels, int n_threads);
+    // Puts centers where these rows are, as if each had seen rows of this weight there.
+    void place(const std::vector<int32_t>& clusters, const Rows& rows, const int64_t* ids, double count);
     // Later batches have more features.
-    void widen(int64_t n_features) { centers_.n_features = n_features; }
+    void widen(int64_t n_features);
 
-    const Centers& centers() const { return centers_; }
+    int64_t size() const { return int64_t(counts_.size()); }
+    int64_t n_features() const { return sums_.n_features(); }
+    Centers centers() const;
+    Centers sums() const;
     const std::vector<double>& counts() const { return counts_; }
-    const std::vector<double>& lengths() const { return lengths_; }
+    // For the sums to be taken up again elsewhere, to the bit.
+    std::vector<RunningSquare>& squares() { return squares_; }
 
 private:
-    struct Scratch {
-        std::vector<double> center, sums;  // per feature, zero between clusters
-        FeatureSet touched;
+    struct Scale {
+        double divisor, norm2;  // of the center: sum / divisor
     };
+    Scale scale(int64_t k) const;
+    void assign(Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats);
+    bool worth_an_index(const Rows& rows) const;
+    void assign_by_index(Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
+                         std::vector<std::vector<int64_t>>& unknown);
+    void assign_by_sums(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
+                        std::vector<std::vector<int64_t>>& unknown);
+    template <class V, class I, class Written>
+    double distance2(const Row<V, I>& row, double norm2, double product, int64_t k, const Written& written) const;
+    void add(const Rows& rows, const double* weights, const int32_t* labels, int n_threads);
+    void forget_start(int32_t k);
+    void write(int32_t cluster, const std::vector<int32_t>& features, const Center& center, double times);
+    void limit_centers(const std::vector<char>& touched, BatchStats& stats);
+    void refresh_square(int64_t k, const Center& sum);
 
-    void assign(const Rows& rows, int32_t* labels, int n_threads, BatchStats& stats);
-    template <class View>
-    void move(const View& view, const double* weights, const int64_t* begin, const int64_t* end, int64_t k,
-              Scratch& scratch, BatchStats& stats);
-
-    Centers centers_;
-    std::vector<double> counts_, lengths_;
+    FeatureSums sums_;
+    std::vector<double> counts_;
+    std::vector<RunningSquare> squares_;  // of the sums
     Metric metric_;
     CenterLimit limit_;
     int64_t head_limit_;
     CenterIndex index_;
-    std::vector<ScanScratch> scans_;    // per thread
-    std::vector<Scratch> scratches_;
+    std::vector<ScanScratch> scans_;
+    Centers starts_;   // the centers that have seen nothing
+    Centers limited_;  // all centers, where there is a limit
 };
 
 }  // namespace sparsecluster

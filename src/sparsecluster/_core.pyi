@@ -7,6 +7,7 @@ class Rows:
     n_features: int
     nnz: int
     norm2: np.ndarray
+    max_norm: float
     @staticmethod
     def sparse(
         indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int
@@ -66,25 +67,24 @@ class Sums:
     ) -> tuple[int, np.ndarray, float]: ...
 
 class MiniBatch:
-    centers: Centers
     counts: np.ndarray
-    lengths: np.ndarray
-    max_norm: float
+    squares: np.ndarray
     n_features: int
     def __init__(
         self,
-        centers: Centers,
+        sums: Centers,
         counts: np.ndarray,
-        lengths: np.ndarray,
         metric: str,
         limit: CenterLimit,
         head_limit: int,
     ) -> None: ...
     def learn(
         self, rows: Rows, weights: np.ndarray | None, labels: np.ndarray, n_threads: int
-    ) -> tuple[np.ndarray, np.ndarray, int, str]: ...
-    def place(self, cluster: int, rows: Rows, row: int, count: float) -> None: ...
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+    def place(self, clusters: np.ndarray, rows: Rows, ids: np.ndarray, count: float) -> None: ...
     def widen(self, n_features: int) -> None: ...
+    def centers(self) -> Centers: ...
+    def sums(self) -> Centers: ...
 
 class StopToken:
     def stop(self) -> None: ...

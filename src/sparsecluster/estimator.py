@@ -135,7 +135,20 @@ class CenterEstimator(
         return rows, centers, n_threads
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
+        if not reset and self._needs_no_conversion(X):
+            return X
         return validate_data(self, X, reset=reset, **INPUT)
+
+    def _needs_no_conversion(self, X: Any) -> bool:
+        """Whether scikit-learn's checks, which take longer than a small batch, would pass X on."""
+        return (
+            sp.issparse(X)
+            and X.format == "csr"
+            and X.dtype in (np.float32, np.float64)
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
 
     def _assign(self, rows: Rows, centers: _core.Centers, n_threads: int) -> np.ndarray:
         labels = np.full(rows.n_rows, -1, dtype=np.int32)

@@ -235,7 +235,7 @@ class MiniBatchKMeans(CenterEstimator):
                 stacklevel=3,
             )
         seen = what_was_seen(rows, found.centers, found.labels, setting)
-        self._stream = self._new_stream(found.centers, setting.random_state, *seen)
+        self._stream = self._new_stream(found.centers, setting.random_state, seen)
         self._finish(found.history)
         self.inertia_ = found.inertia
         self.labels_ = np.empty_like(found.labels)
@@ -337,8 +337,8 @@ class MiniBatchKMeans(CenterEstimator):
         assert self._stream is not None
         self._stream.widen(rows.n_features)
         self.n_features_in_ = rows.n_features
-        setting = self._setting(rows, weights, n_threads, self._stream.random_state)
-        learned = self._stream.learn(rows, setting)
+        n_threads = threads_for(rows.core.nnz * self.n_clusters, n_threads)
+        learned = self._stream.learn(rows, weights, n_threads)
         self.labels_ = learned.labels
         self.inertia_ = learned.cost
         self.n_iter_ = self._stream.n_batches
@@ -385,8 +385,7 @@ class MiniBatchKMeans(CenterEstimator):
         self,
         centers: _core.Centers,
         random_state: np.random.RandomState,
-        counts: np.ndarray | None = None,
-        lengths: np.ndarray | None = None,
+        seen: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> Stream:
         return Stream(
             centers,
@@ -395,8 +394,7 @@ class MiniBatchKMeans(CenterEstimator):
             limit=self._limit,
             memory_limit=effective_memory_limit(self.memory_limit),
             reassignment_ratio=self.reassignment_ratio,
-            counts=counts,
-            lengths=lengths,
+            seen=seen,
         )
 
     def _setting(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -71,16 +71,16 @@ def run_batches(
             total = len(ids) if weights is None else weights.sum()
             if not total > 0:
                 continue
-            learned = stream.learn(rows.select(ids), replace(setting, weights=weights))
+            learned = stream.learn(rows.select(ids), weights, setting.n_threads)
             record = IterationRecord(
                 iteration=len(history) + 1,
                 cost=learned.cost,
                 shift=learned.shift,
                 moved=len(ids),
-                distances=learned.distances,
+                distances=len(ids) * len(stream.counts),
                 seconds=time.perf_counter() - started,
                 algorithm="sculley",
-                path=learned.path,
+                path="batch",
                 rows=len(ids),
             )
             history.append(record)

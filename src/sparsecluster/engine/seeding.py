@@ -81,12 +81,14 @@ def check_method(
             f"{name}='spkm++' draws by cosines and needs rows of unit norm: use SphericalKMeans "
             f"(metric='cosine')."
         )
+    if not options:
+        return
     known = {
         option: parameter.annotation
         for option, parameter in inspect.signature(METHODS[method]).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    for option, value in (options or {}).items():
+    for option, value in options.items():
         if option not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options"
             raise ValueError(f"{option!r} is no option of {name}={method!r}, which {takes}.")

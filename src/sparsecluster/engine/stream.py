@@ -19,7 +19,9 @@ from sparsecluster.engine.setting import Setting
 from sparsecluster.engine.stopping import total_shift
 
 # Starved centers are looked for each time that so many rows a cluster went by.
-ROWS_BETWEEN_CHECKS = 10
+ROWS_BETWEEN_CHECKS = 30
+
+LARGEST_TERM = 1e100
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,6 @@ class Learned:
     labels: np.ndarray
     cost: float  #: weighted sum of the squared distances
     shift: float  #: sum of the squared shifts of the centers
-    distances: int
-    path: str
     replaced: int  #: starved centers that were put elsewhere
 
 
@@ -49,28 +49,26 @@ class Stream:
         limit: _core.CenterLimit,
         memory_limit: int,
         reassignment_ratio: float,
-        counts: np.ndarray | None = None,
-        lengths: np.ndarray | None = None,
+        seen: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.random_state = random_state
         self.n_batches = 0
         self._setting = (metric, limit, memory_limit // 4)
         self._ratio = reassignment_ratio
         self._rows_since_check = 0
-        nothing = np.zeros(centers.n_clusters)
-        self._core = _core.MiniBatch(
-            centers.limited(limit, metric),
-            nothing if counts is None else counts,
-            nothing if lengths is None else lengths,
-            *self._setting,
-        )
+        sums, counts = centers.limited(limit, metric), np.zeros(centers.n_clusters)
+        if seen is not None:
+            counts, lengths = seen
+            times = np.where(counts > 0, lengths, 1.0)
+            sums = centers_.to_core(centers_.from_core(sums) * times[:, None])
+        self._core = _core.MiniBatch(sums, counts, *self._setting)
         self._shown: sp.csr_array | None = None
 
     @property
     def centers(self) -> sp.csr_array:
         """The centers as they are now."""
         if self._shown is None:
-            self._shown = centers_.from_core(self._core.centers)
+            self._shown = centers_.from_core(self._core.centers())
         return self._shown
 
     @property
@@ -84,23 +82,24 @@ class Stream:
             self._core.widen(n_features)
             self._shown = None
 
-    def learn(self, rows: Rows, setting: Setting) -> Learned:
+    def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Learned:
         """Give each row its nearest center, then move the centers towards their rows."""
+        heaviest = 1.0 if weights is None else weights.max()
+        if not rows.core.max_norm * max(1.0, heaviest) <= LARGEST_TERM:
+            raise ValueError(
+                f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in "
+                f"float64. Scale the values first."
+            )
         self._shown = None
-        rows.core.cover(self._core.max_norm)
         labels = np.empty(rows.n_rows, dtype=np.int32)
-        shift, distance2, distances, path = self._core.learn(
-            rows.core, setting.weights, labels, setting.n_threads
-        )
-        weighted = distance2 if setting.weights is None else setting.weights * distance2
+        shift, distance2 = self._core.learn(rows.core, weights, labels, n_threads)
+        weighted = distance2 if weights is None else weights * distance2
         self.n_batches += 1
         self._rows_since_check += rows.n_rows
         return Learned(
             labels,
             cost=math.fsum(weighted),
             shift=total_shift(shift),
-            distances=distances,
-            path=path,
             replaced=self._replace_starved(rows, weighted),
         )
 
@@ -119,29 +118,32 @@ class Stream:
         chance = weighted[far] / weighted[far].sum()
         drawn = self.random_state.choice(far, len(starved), replace=False, p=chance)
         fed = np.delete(counts, starved)
-        for cluster, row in zip(starved, drawn, strict=True):
-            self._core.place(int(cluster), rows.core, int(row), float(fed.min()))
+        self._core.place(starved.astype(np.int32), rows.core, drawn, float(fed.min()))
         return len(starved)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
         metric, limit, head_limit = self._setting
-        state["_setting"] = (metric, limit.values, head_limit)
-        state["_core"] = (self.centers, self._core.counts, self._core.lengths)
-        return state
+        sums = centers_.from_core(self._core.sums())
+        return self.__dict__ | {
+            "_setting": (metric, limit.values, head_limit),
+            "_core": (sums, self._core.counts, self._core.squares),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        metric, limit, head_limit = state["_setting"]
-        centers, counts, lengths = state["_core"]
         self.__dict__.update(state)
+        metric, limit, head_limit = state["_setting"]
+        sums, counts, squares = state["_core"]
         self._setting = (metric, _core.CenterLimit(*limit), head_limit)
-        self._core = _core.MiniBatch(centers_.to_core(centers), counts, lengths, *self._setting)
+        self._core = _core.MiniBatch(centers_.to_core(sums), counts, *self._setting)
+        self._core.squares = squares
 
 
 def what_was_seen(
     rows: Rows, centers: _core.Centers, labels: np.ndarray, setting: Setting
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and lengths of a stream that saw all these rows, each with its label."""
+    """For a stream that saw these rows with these labels: the weight that each center has seen,
+    and how many times the center its rows add up to.
+    """
     share = np.ones(rows.n_rows) if setting.weights is None else setting.weights
     counts = np.bincount(labels, share, minlength=centers.n_clusters)
     if setting.metric == "euclidean":
