@@ -131,8 +131,11 @@ BatchStats MiniBatch::learn(Rows& rows, const double* weights, int32_t* labels, 
     stats.shift.assign(size(), 0.0);
     std::vector<double> own(rows.n_rows());  // products of the rows with the sums of their clusters
     assign(rows, labels, own.data(), n_threads, stats);
+    // From here on the centers change: all of them or none.
+    const HoldInterrupts hold;
     std::vector<double> weight(size(), 0.0), product(size(), 0.0);
     for (int64_t i = 0; i < rows.n_rows(); ++i) {
+        if (metric_ == Metric::cosine && rows.norm2[i] == 0) continue;  // no direction, and no say
         const double share = weights ? weights[i] : 1.0;
         weight[labels[i]] += share;
         product[labels[i]] += share * own[i];

@@ -24,7 +24,22 @@ inline bool (*interrupt_requested)() = nullptr;
 // Set for a thread whose work another thread may call off.
 inline thread_local const std::atomic<bool>* called_off = nullptr;
 
+// While this lives nothing is called off on this thread: what it guards is done whole.
+class HoldInterrupts {
+public:
+    HoldInterrupts() : before_(held_) { held_ = true; }
+    ~HoldInterrupts() { held_ = before_; }
+    HoldInterrupts(const HoldInterrupts&) = delete;
+    HoldInterrupts& operator=(const HoldInterrupts&) = delete;
+    static bool held() { return held_; }
+
+private:
+    bool before_;
+    static inline thread_local bool held_ = false;
+};
+
 inline void poll_interrupt() {
+    if (HoldInterrupts::held()) return;
     using clock = std::chrono::steady_clock;
     static thread_local clock::time_point last = clock::now();
     if (called_off && called_off->load(std::memory_order_relaxed)) throw Interrupted();

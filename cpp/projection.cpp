@@ -60,7 +60,8 @@ double exact_threshold(std::vector<double>& magnitudes, double radius) {
             end = std::partition(begin, middle, [&](double value) { return value > pivot; });
         }
     }
-    return count > 0 ? std::max(0.0, (sum - radius) / count) : 0.0;
+    // Nothing lies above theta only where the radius is zero.
+    return count > 0 ? std::max(0.0, (sum - radius) / count) : INFINITY;
 }
 
 // The value above which at most `count` magnitudes lie.

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from data import csr, problem
 
-from sparsecluster import KMeans
+from sparsecluster import KMeans, MiniBatchKMeans
 
 PROGRAM = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # even where the parent ignores it
 import numpy as np, scipy.sparse as sp
-from sparsecluster import KMeans, kmeans_plusplus
+from sparsecluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 rng = np.random.default_rng(0)
 X = rng.random((20_000, 400), dtype=np.float32)
 columns = np.sort(rng.integers(0, 2000, size=(200_000, 20), dtype=np.int32))
@@ -60,6 +60,14 @@ CALLS = {
     "in runs side by side": (
         "started()",
         "KMeans(20_000, n_init=2, n_threads=2, random_state=0).fit(S)",
+    ),
+    "in a batch of a stream": (
+        "km = MiniBatchKMeans(10_000, init=X[:10_000], n_threads=1); started()",
+        "km.partial_fit(X)",
+    ),
+    "in nested batches": (
+        "km = MiniBatchKMeans(3000, init='random', batch_size=5000, tol=0, callback=started)",
+        "km.fit(X)",
     ),
     "in transform": (
         "km = KMeans(3000, init=X[:3000]).fit(X[:3000]); started()",
@@ -109,6 +117,36 @@ def test_estimator_is_usable_after_an_interrupt():
         signal.signal(signal.SIGINT, before)
     km.set_params(callback=None).fit(X)
     np.testing.assert_array_equal(km.labels_, KMeans(8, random_state=0).fit(X).labels_)
+
+
+def test_interrupted_batch_changes_nothing():
+    """The centers of a stream move all or not at all."""
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 300), dtype=np.float32)
+
+    class Alarm(Exception):
+        pass
+
+    def ring(number, frame):
+        raise Alarm
+
+    def stream():
+        return MiniBatchKMeans(2000, init=X[:2000], random_state=0).partial_fit(X[:5000])
+
+    km, expected = stream(), stream()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Alarm):
+            km.partial_fit(X)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    for one in (km, expected):
+        one.partial_fit(X[5000:6000])
+    np.testing.assert_array_equal(km.labels_, expected.labels_)
+    np.testing.assert_array_equal(km.cluster_centers_, expected.cluster_centers_)
+    assert km.counts_.sum() == 6000
 
 
 def test_handler_of_the_user_is_called():

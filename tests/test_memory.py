@@ -19,7 +19,7 @@ MEASURE = """
 import contextlib, sys
 import warnings; warnings.simplefilter("ignore")
 import numpy as np, scipy.sparse as sp
-from sparsecluster import KMeans
+from sparsecluster import KMeans, MiniBatchKMeans
 
 def kilobytes(field):
     with open("/proc/self/status") as status:
@@ -164,3 +164,25 @@ except MemoryError:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+# --- mini-batches --------------------------------------------------------------------------------
+
+
+@needs_proc
+def test_stream_takes_no_more_memory_the_longer_it_is():
+    setup = """
+km = MiniBatchKMeans(30, random_state=0)
+for _ in range(30):
+    km.partial_fit(random_rows(1000, 2000, 20))
+"""
+    more = "for _ in range(300):\n    km.partial_fit(random_rows(1000, 2000, 20))"
+    assert megabytes_of(setup, more) < 15
+
+
+@needs_proc
+@pytest.mark.parametrize("schedule", ["nested", "sculley"])
+def test_batches_are_not_copies(schedule):
+    setup = "X = random_rows(200_000, 3000, 30)"  # 48 MB
+    fit = f"MiniBatchKMeans(20, schedule={schedule!r}, max_iter=5, random_state=0).fit(X)"
+    assert megabytes_of(setup, fit) < 30

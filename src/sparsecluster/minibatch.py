@@ -26,7 +26,7 @@ from sparsecluster.engine.nested import NestedBatches
 from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.setting import SeedSetting
 from sparsecluster.engine.stopping import shift_tolerance
-from sparsecluster.engine.stream import Stream, Waiting, distinct_rows, what_was_seen
+from sparsecluster.engine.stream import Stream, Waiting, check_sums, distinct_rows, what_was_seen
 from sparsecluster.estimator import ZERO_ROWS, CenterEstimator
 from sparsecluster.projection import METHODS as PROJECTIONS
 
@@ -197,6 +197,7 @@ class MiniBatchKMeans(CenterEstimator):
                 f"be more clusters than rows."
             )
         weights = check_weights(sample_weight, rows)
+        check_sums(rows, weights)
         names = check_feature_names(feature_names, rows.n_features)
         setting = self._setting(rows, weights, n_threads, check_random_state(self.random_state))
         self._stream = self._waiting = None
@@ -326,6 +327,7 @@ class MiniBatchKMeans(CenterEstimator):
         fresh = self._stream is None and self._waiting is None
         rows = self._check_rows(X, n_threads=n_threads, reset=fresh)
         weights = check_weights(sample_weight, rows)
+        check_sums(rows, weights)
         if fresh:
             self._sparse = rows.sparse
             self.feature_names_ = None

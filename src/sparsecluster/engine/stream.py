@@ -84,12 +84,6 @@ class Stream:
 
     def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Learned:
         """Give each row its nearest center, then move the centers towards their rows."""
-        heaviest = 1.0 if weights is None else weights.max()
-        if not rows.core.max_norm * max(1.0, heaviest) <= LARGEST_TERM:
-            raise ValueError(
-                f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in "
-                f"float64. Scale the values first."
-            )
         self._shown = None
         labels = np.empty(rows.n_rows, dtype=np.int32)
         shift, distance2 = self._core.learn(rows.core, weights, labels, n_threads)
@@ -145,12 +139,24 @@ def what_was_seen(
     and how many times the center its rows add up to.
     """
     share = np.ones(rows.n_rows) if setting.weights is None else setting.weights
+    if setting.metric == "cosine":
+        share = share * (rows.core.norm2 > 0)
     counts = np.bincount(labels, share, minlength=centers.n_clusters)
     if setting.metric == "euclidean":
         return counts, counts
     distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
     cosines = 0.5 * (rows.core.norm2 + 1 - distance2)
     return counts, np.bincount(labels, share * cosines, minlength=centers.n_clusters)
+
+
+def check_sums(rows: Rows, weights: np.ndarray | None) -> None:
+    """Refuse rows whose sums, or the squares of these, might overflow."""
+    heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
+    if not rows.core.max_norm * heaviest <= LARGEST_TERM:
+        raise ValueError(
+            f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in float64. "
+            f"Scale the values first."
+        )
 
 
 class Waiting:
