@@ -1,4 +1,4 @@
-"""Command line: `python -m benchmarks [quick|full|scaling|import] [options]`."""
+"""Command line: `python -m benchmarks [quick|full|batches|scaling|import] [options]`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import data, full, memory, quick, scaling, startup
+from . import batches, data, full, memory, quick, scaling, startup
 from .harness import Harness
 from .options import Options
 from .report import Report
 from .systems import SYSTEMS
 
-COMMANDS = {"quick": quick.run, "full": full.run, "scaling": scaling.run, "import": startup.run}
-TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "import": 60.0}
+COMMANDS = {
+    "quick": quick.run,
+    "full": full.run,
+    "batches": batches.run,
+    "scaling": scaling.run,
+    "import": startup.run,
+}
+TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "import": 60.0, "batches": 600.0}
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 

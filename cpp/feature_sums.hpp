@@ -79,21 +79,15 @@ public:
         std::vector<const double*> rows;
         std::vector<double> values;
     };
-    // Asks for what the products of a row will read.
-    template <class V, class I>
-    void prefetch(const Row<V, I>& row) const {
-        for (int64_t e = 0; e < row.size; ++e)
-            if (const int32_t place = place_[row.features[e]]; place != kNowhere)
-                __builtin_prefetch(&features_[place]);
+    // Asks for a feature, and when that has come for its sums, before they are read or changed.
+    void prefetch(int64_t feature) const {
+        if (const int32_t place = place_[feature]; place != kNowhere) __builtin_prefetch(&features_[place]);
     }
-    template <class V, class I>
-    void prefetch_sums(const Row<V, I>& row) const {
-        for (int64_t e = 0; e < row.size; ++e)
-            if (const int32_t place = place_[row.features[e]]; place != kNowhere) {
-                const Feature& sums = features_[place];
-                const void* data = sums.row ? static_cast<const void*>(sums.row.get()) : sums.list.data();
-                __builtin_prefetch(data);
-            }
+    void prefetch_sums(int64_t feature, int64_t cluster = 0) const {
+        const int32_t place = place_[feature];
+        if (place == kNowhere) return;
+        const Feature& sums = features_[place];
+        __builtin_prefetch(sums.row ? static_cast<const void*>(sums.row.get() + cluster) : sums.list.data());
     }
     // scratch.products[k] = row . sums of cluster k. Notes the features that there is no room for.
     template <class V, class I>

@@ -36,6 +36,11 @@ double score_all(const double* products, const double* inverse, const double* ha
     return best[0];
 }
 
+template <class V, class I, class Visit>
+void for_features(const Row<V, I>& row, const Visit& visit) {
+    for (int64_t e = 0; e < row.size; ++e) visit(row.features[e]);
+}
+
 // The first entry of a row from this feature on.
 template <class V, class I>
 int64_t first_from(const Row<V, I>& row, int64_t feature) {
@@ -268,8 +273,10 @@ void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, double* own, i
             parallel_blocks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int thread) {
                 const int64_t end = std::min(n, (block + 1) * kBlock);
                 for (int64_t i = block * kBlock; i < end; ++i) {
-                    if (i + 2 < end) sums_.prefetch(view.row(i + 2));
-                    if (i + 1 < end) sums_.prefetch_sums(view.row(i + 1));
+                    if (i + 2 < end)
+                        for_features(view.row(i + 2), [&](int64_t feature) { sums_.prefetch(feature); });
+                    if (i + 1 < end)
+                        for_features(view.row(i + 1), [&](int64_t feature) { sums_.prefetch_sums(feature); });
                     assign_row(view.row(i), i, thread);
                 }
             });
@@ -289,6 +296,7 @@ double MiniBatch::distance2(const Row<V, I>& row, double norm2, double product, 
 // Adds the rows to the sums of their clusters, in ranges of features that threads can share out: by the batch
 // alone, whatever the number of threads.
 void MiniBatch::add(const Rows& rows, const double* weights, const int32_t* labels, int n_threads) {
+    constexpr int64_t kAhead = 6;
     const int64_t n = rows.n_rows(), n_centers = size();
     std::vector<int64_t> n_rows(n_centers, 0);
     for (int64_t i = 0; i < n; ++i) ++n_rows[labels[i]];
@@ -313,6 +321,8 @@ void MiniBatch::add(const Rows& rows, const double* weights, const int32_t* labe
                     double row_gain = 0, magnitude = 0;
                     const auto [from, to] = entries_of(row);
                     for (int64_t e = from; e < to; ++e) {
+                        if (e + 2 * kAhead < row.size) sums_.prefetch(row.features[e + 2 * kAhead]);
+                        if (e + kAhead < row.size) sums_.prefetch_sums(row.features[e + kAhead], k);
                         const double term = share * double(row.values[e]);
                         const double before = sums_.add(row.features[e], k, term);
                         row_gain += term * (2 * before + term);

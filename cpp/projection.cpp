@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "clones.hpp"
+
 namespace sparsecluster {
 
 namespace {
 
 // What is left of the magnitudes when all shrink by theta. In lanes, so that it is the same sum, and fast, on
 // every machine.
+FOR_EACH_PROCESSOR
 double shrunk_sum(const double* magnitudes, int64_t size, double theta) {
-    constexpr int64_t kLanes = 8;
+    constexpr int64_t kLanes = 16;
     double lanes[kLanes] = {};
     int64_t e = 0;
     for (; e + kLanes <= size; e += kLanes)
@@ -25,18 +28,29 @@ double shrunk_sum(const double* magnitudes, int64_t size, double theta) {
     return sum;
 }
 
-// Bisection; any theta will do for which the sum lies within (1 + epsilon).
-double epsilon_threshold(const std::vector<double>& magnitudes, double radius, double epsilon) {
-    const int64_t size = int64_t(magnitudes.size());
+// Bisection; any theta will do for which the sum lies within (1 + epsilon). What is not above the lower bound
+// never counts again.
+double epsilon_threshold(std::vector<double>& magnitudes, double radius, double epsilon) {
     double upper = 0, lower = 0;
     for (double value : magnitudes) upper = std::max(upper, value);
     for (;;) {
         const double theta = 0.5 * (upper + lower);
-        const double sum = shrunk_sum(magnitudes.data(), size, theta);
+        const double sum = shrunk_sum(magnitudes.data(), int64_t(magnitudes.size()), theta);
         if (sum <= radius * (1 + epsilon) && sum >= radius) return theta;
         // No number between the bounds: as near as float64 comes.
         if (!(theta > lower && theta < upper)) return upper;
-        (sum <= radius ? upper : lower) = theta;
+        if (sum <= radius) {
+            upper = theta;
+        } else {
+            lower = theta;
+            size_t kept = 0;
+            for (double value : magnitudes) {
+                // Written in any case: which ones stay is hard to predict.
+                magnitudes[kept] = value;
+                kept += value > lower;
+            }
+            magnitudes.resize(kept);
+        }
     }
 }
 

@@ -35,7 +35,7 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     console = Console()
-    console.width = max(console.width, 110)
+    console.width = max(console.width, 118)
     console.print(table)
 
 
@@ -56,18 +56,11 @@ def bars(
     path: Path, panels: dict[str, dict[str, list[float]]], ticks: list[str], label: str
 ) -> None:
     """A panel a key, groups of bars at the ticks, one bar a series."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError:
-        tell("No plot: matplotlib is not installed (extra `bench`).")
+    made = panels_for(len(panels))
+    if made is None:
         return
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(4.2 * len(panels), 3.6), squeeze=False, layout="constrained"
-    )
-    for axis, (title, series) in zip(axes[0], panels.items(), strict=True):
+    figure, axes = made
+    for axis, (title, series) in zip(axes, panels.items(), strict=True):
         width = 0.8 / len(series)
         for position, (name, values) in enumerate(series.items()):
             places = [tick + position * width for tick in range(len(values))]
@@ -76,6 +69,45 @@ def bars(
         axis.set_title(title)
         axis.set_ylabel(label)
         axis.axhline(0, color="black", linewidth=0.6)
-    axes[0][0].legend()
+    finish(figure, axes, path)
+
+
+def lines(
+    path: Path, panels: dict[str, dict[str, list[tuple[float, float]]]], labels: tuple[str, str]
+) -> None:
+    """A panel a key, a line a series, over the logarithm of x."""
+    made = panels_for(len(panels))
+    if made is None:
+        return
+    figure, axes = made
+    for axis, (title, series) in zip(axes, panels.items(), strict=True):
+        for name, points in series.items():
+            axis.plot(*zip(*points, strict=True), "o-", markersize=3, label=name)
+        axis.set_xscale("log")
+        axis.set_title(title)
+        axis.set_xlabel(labels[0])
+        axis.axhline(0, color="black", linewidth=0.6)
+    axes[0].set_ylabel(labels[1])
+    finish(figure, axes, path)
+
+
+def panels_for(count: int) -> tuple[Any, Any] | None:
+    """A figure with panels side by side; None, with a word, where matplotlib is not there."""
+    try:
+        import matplotlib
+    except ImportError:
+        tell("No plot: matplotlib is not installed (extra `bench`).")
+        return None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        1, count, figsize=(4.2 * count, 3.6), squeeze=False, layout="constrained"
+    )
+    return figure, axes[0]
+
+
+def finish(figure: Any, axes: Any, path: Path) -> None:
+    axes[0].legend()
     figure.savefig(path.with_suffix(".png"), dpi=130)
     tell(f"written: {path.with_suffix('.png')}")

@@ -18,7 +18,7 @@ from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.assignment import make_assigner
 from sparsecluster.engine.empty import warn_fewer_distinct
 from sparsecluster.engine.names import check_name
-from sparsecluster.engine.setting import SeedSetting
+from sparsecluster.engine.setting import SeedSetting, Setting
 
 # Squared chords of the unit sphere are 2 - 2 cos, so 1.5 - cos = (squared chord + 1) / 2.
 SPHERICAL_FLOOR = 1.0
@@ -330,7 +330,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def nearest_of(
-    rows: Rows, centers: sp.csr_array, setting: SeedSetting
+    rows: Rows, centers: sp.csr_array, setting: Setting
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each row the nearest of the centers, and its squared distance."""
     core = centers_.to_core(centers)
