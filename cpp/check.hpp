@@ -1,5 +1,5 @@
-// What the files of the check driver share: how a check is noted, data, and naive versions of what the kernels
-// compute.
+// What the files of the check driver share: how a check is noted, data, and naive versions of what the
+// kernels compute.
 #pragma once
 
 #include <algorithm>
@@ -159,8 +159,8 @@ inline std::vector<int32_t> naive_labels(const std::vector<double>& distance2, i
     for (size_t begin = 0; begin < distance2.size(); begin += n_centers) {
         const auto first = distance2.begin() + begin;
         const double least = *std::min_element(first, first + n_centers);
-        labels.push_back(int32_t(
-            std::find_if(first, first + n_centers, [&](double d) { return d <= least * (1 + 1e-12); }) - first));
+        auto nearest = [&](double d) { return d <= least * (1 + 1e-12); };
+        labels.push_back(int32_t(std::find_if(first, first + n_centers, nearest) - first));
     }
     return labels;
 }

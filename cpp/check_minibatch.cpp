@@ -1,10 +1,12 @@
 // The part of the check driver (see check.cpp) for what works on parts of the rows: selections that show more
 // and more of them, mini-batches that learn from one selection after the other, and limits of the centers.
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "assign.hpp"
@@ -144,6 +146,18 @@ Centers naive_centers(const Table& table, const std::vector<int32_t>& labels, co
     return centers;
 }
 
+// Squared norms of the means of clusters that have any.
+void check_mean_norms(const Table& table, const std::vector<int32_t>& labels, const double* weights,
+                      const std::vector<double>& norm2) {
+    Centers nothing;
+    nothing.items.resize(norm2.size());
+    const Centers means = naive_means(table, labels, weights, nothing);
+    bool same = true;
+    for (size_t k = 0; k < norm2.size(); ++k)
+        same &= means.items[k].size() == 0 || close(norm2[k], means.items[k].norm2, table.largest());
+    check(same, "norms of means differ");
+}
+
 // What happens before the next assignment.
 struct Stage {
     double shown;         // share of the rows
@@ -156,7 +170,8 @@ const Stage kStages[] = {{0.1, 0}, {0.1, 0}, {0.2, 0}, {0.4, 3}, {0.4, 4}, {0.6,
 // One in `every` centers goes to where the others are; how far.
 std::vector<double> move_some(Centers& centers, const Centers& others, int64_t every) {
     const Centers before = centers;
-    for (int64_t k = every / 2; every > 0 && k < centers.size(); k += every) centers.items[k] = others.items[k];
+    for (int64_t k = every / 2; every > 0 && k < centers.size(); k += every)
+        centers.items[k] = others.items[k];
     std::vector<double> shift = moved2(before, centers);
     for (double& value : shift) value = std::sqrt(value);
     return shift;
@@ -173,7 +188,7 @@ void check_growth(const Table& table, Rows& rows, const ColumnStats& columns, co
     std::vector<int32_t> labels(table.n_rows, -1);
     for (const Stage& stage : kStages) {
         const int64_t n = std::max<int64_t>(1, int64_t(stage.shown * double(table.n_rows)));
-        const Table part{n, table.n_features, {table.values.begin(), table.values.begin() + n * table.n_features}};
+        const Table part = part_of(table, in_order(n), table.n_features);
         if (stage.refill) {
             labels[0] = int32_t((labels[0] + 1) % n_clusters);
             assigner.forget(0);
@@ -183,8 +198,9 @@ void check_growth(const Table& table, Rows& rows, const ColumnStats& columns, co
         const std::vector<int32_t> before = labels;
         const AssignStats assigned = assigner.assign(centers, shift, labels.data());
         const std::vector<int32_t> expected = naive_labels(naive_distances(part, centers), n_clusters);
-        check(std::equal(expected.begin(), expected.end(), labels.begin()), "labels of the rows shown differ");
-        check(std::count(labels.begin() + n, labels.end(), -1) == table.n_rows - n, "a hidden row has a label");
+        check(std::equal(expected.begin(), expected.end(), labels.begin()), "labels of rows shown differ");
+        const bool hidden = std::count(labels.begin() + n, labels.end(), -1) == table.n_rows - n;
+        check(hidden, "a row that is not shown has a label");
         int64_t moved = 0;
         for (int64_t i = 0; i < n; ++i) moved += labels[i] != before[i];
         check(assigned.moved == moved, "rows that moved are miscounted");
@@ -192,11 +208,12 @@ void check_growth(const Table& table, Rows& rows, const ColumnStats& columns, co
         const Centers expected_means = naive_centers(part, labels, weights, means, task);
         const UpdateStats updated = sums.update(labels.data(), means, n_threads);
         check(same_centers(part, means, expected_means, largest), "centers are not those of the rows shown");
+        check_mean_norms(part, labels, weights, sums.mean_norm2());
         const std::vector<double> distance2 = naive_distances(part, means);
         double cost = 0;
         for (int64_t i = 0; i < n; ++i)
             cost += (weights ? weights[i] : 1.0) * distance2[i * n_clusters + labels[i]];
-        check(close(updated.cost, cost, cost + weighted_squares(part, weights)), "the cost of the rows shown differs");
+        check(close(updated.cost, cost, cost + weighted_squares(part, weights)), "the cost differs");
     }
 }
 
@@ -243,7 +260,8 @@ public:
 
     void learn(const Table& batch, const double* weights, const std::vector<int32_t>& labels) {
         std::vector<double> total(sums_.size(), 0.0);
-        for (int64_t i = 0; i < batch.n_rows; ++i) total[labels[i]] += weights ? weights[i] : 1.0;
+        for (int64_t i = 0; i < batch.n_rows; ++i)
+            if (counts(batch.row(i))) total[labels[i]] += weights ? weights[i] : 1.0;
         for (size_t k = 0; k < sums_.size(); ++k) {
             if (total[k] > 0 && counts_[k] == 0) sums_[k].assign(n_features_, 0.0);
             counts_[k] += total[k];
@@ -252,7 +270,7 @@ public:
             for (int64_t f = 0; f < n_features_; ++f)
                 sums_[labels[i]][f] += (weights ? weights[i] : 1.0) * batch.row(i)[f];
         for (size_t k = 0; task_.limit.active() && k < sums_.size(); ++k)
-            if (total[k] > 0) put(k, centers().items[k], divisor(k));
+            if (total[k] > 0) put(k, center(k), divisor(k));
     }
     void place(size_t k, const double* row, double count) {
         put(k, center_at(row, n_features_), count > 0 ? count : 1.0);
@@ -265,18 +283,24 @@ public:
     Centers centers() const {
         Centers centers;
         centers.n_features = n_features_;
-        for (size_t k = 0; k < sums_.size(); ++k) {
-            std::vector<double> point = sums_[k];
-            for (double& value : point) value /= divisor(k);
-            centers.items.push_back(center_at(point.data(), n_features_));
-        }
+        for (size_t k = 0; k < sums_.size(); ++k) centers.items.push_back(center(k));
         return centers;
     }
     const std::vector<double>& counts() const { return counts_; }
 
 private:
+    // For directions rows that have none do not count.
+    bool counts(const double* row) const {
+        return task_.metric == Metric::euclidean || length_of({row, row + n_features_}) > 0;
+    }
     double divisor(size_t k) const {
         return task_.metric == Metric::cosine ? length_of(sums_[k]) : counts_[k] > 0 ? counts_[k] : 1.0;
+    }
+    Center center(size_t k) const {
+        std::vector<double> point = sums_[k];
+        const double by = divisor(k);
+        for (double& value : point) value /= by;
+        return center_at(point.data(), n_features_);
     }
     // Makes a sum so many times the center that a mean makes.
     void put(size_t k, const Center& mean, double times) {
@@ -290,22 +314,37 @@ private:
     const Task& task_;
 };
 
-// How a stream is run; what it learns does not depend on it.
+// How a stream is run.
 struct Way {
     int n_threads;
-    int64_t head_limit = int64_t(1) << 32;
+    int64_t head_limit;
 };
 
-void note(std::vector<double>& trace, const Centers& centers) {
-    for (const Center& center : centers.items) {
-        trace.insert(trace.end(), center.features.begin(), center.features.end());
-        trace.insert(trace.end(), center.values.begin(), center.values.end());
-    }
-}
+// To the bit: labels and centers, which depend on the rows alone, and what is measured besides, which may
+// depend on how the sums are stored.
+struct Trace {
+    std::vector<double> learned, measured;
 
-// One batch, in `table` with all features of the stream. What is learned goes into the trace, to the bit.
+    template <class Numbers>
+    static void append(std::vector<double>& to, const Numbers& numbers) {
+        to.insert(to.end(), numbers.begin(), numbers.end());
+    }
+    void note(const std::vector<int32_t>& labels, const Centers& centers) {
+        append(learned, labels);
+        for (const Center& center : centers.items) {
+            append(learned, center.features);
+            append(learned, center.values);
+        }
+    }
+    void note(const BatchStats& stats) {
+        append(measured, stats.shift);
+        append(measured, stats.distance2);
+    }
+};
+
+// One batch, in `table` with all features of the stream.
 void check_batch(const Table& table, Rows& rows, const double* weights, double largest, MiniBatch& stream,
-                 NaiveStream& naive, int n_threads, std::vector<double>& trace) {
+                 NaiveStream& naive, int n_threads, Trace& trace) {
     const Centers before = stream.centers();
     std::vector<int32_t> labels(table.n_rows, -1);
     const BatchStats stats = stream.learn(rows, weights, labels.data(), n_threads);
@@ -326,14 +365,14 @@ void check_batch(const Table& table, Rows& rows, const double* weights, double l
     check(same_shift, "shifts of a batch differ");
     check(same_distance, "distances of a batch differ");
 
-    trace.insert(trace.end(), labels.begin(), labels.end());
-    trace.insert(trace.end(), stats.shift.begin(), stats.shift.end());
-    trace.insert(trace.end(), stats.distance2.begin(), stats.distance2.end());
-    note(trace, after);
+    trace.note(labels, after);
+    trace.note(stats);
 }
 
-// Centers that are put where rows are: one as if it had seen some, the last as one to start from.
-void check_placing(const Table& table, const Rows& rows, double largest, MiniBatch& stream, NaiveStream& naive) {
+// Centers that are put where rows are that no center has seen, so that none is nearly the same: one as if it
+// had seen some there, the last as one to start from.
+void check_placing(const Table& table, const Rows& rows, double largest, MiniBatch& stream,
+                   NaiveStream& naive) {
     std::vector<int64_t> useful;
     for (int64_t i = 0; i < table.n_rows; ++i)
         if (rows.norm2[i] > 0) useful.push_back(i);
@@ -343,7 +382,7 @@ void check_placing(const Table& table, const Rows& rows, double largest, MiniBat
     stream.place({last}, rows, &useful[1], 0);
     naive.place(0, table.row(useful[0]), 2.5);
     naive.place(last, table.row(useful[1]), 0);
-    check(same_centers(table, stream.centers(), naive.centers(), largest), "centers are not where they were put");
+    check(same_centers(table, stream.centers(), naive.centers(), largest), "centers are not where put");
     check(stream.counts() == naive.counts(), "weights of centers that were put somewhere differ");
 }
 
@@ -354,10 +393,10 @@ void check_taken_up(MiniBatch& stream, Rows& rows, const Task& task, const Way& 
     std::vector<int32_t> labels(rows.n_rows(), -1), labels_again(rows.n_rows(), -1);
     stream.learn(rows, nullptr, labels.data(), way.n_threads);
     again.learn(rows, nullptr, labels_again.data(), way.n_threads);
-    std::vector<double> trace, trace_again;
-    note(trace, stream.centers());
-    note(trace_again, again.centers());
-    check(labels == labels_again && trace == trace_again, "a stream that is taken up again goes elsewhere");
+    Trace trace, trace_again;
+    trace.note(labels, stream.centers());
+    trace_again.note(labels_again, again.centers());
+    check(trace.learned == trace_again.learned, "a stream that is taken up again goes elsewhere");
 }
 
 // A table in the types of a kernel.
@@ -373,11 +412,11 @@ struct Source {
 
 // Batches of the first half of the features, then of all, then of fewer again.
 template <class V, class I>
-std::vector<double> check_stream(const Source<V, I>& wide, const Source<V, I>& narrow, int64_t n_clusters,
-                                 int64_t n_batch, const Task& task, const Way& way) {
+Trace check_stream(const Source<V, I>& wide, const Source<V, I>& narrow, int64_t n_clusters, int64_t n_batch,
+                   const Task& task, const Way& way) {
     TeamScope team(way.n_threads);
     const std::vector<int64_t> order = shuffled(wide.table.n_rows);
-    std::vector<double> some_weights = make_weights(wide.table.n_rows), trace;
+    std::vector<double> some_weights = make_weights(wide.table.n_rows);
     for (int64_t i = 0; i < wide.table.n_rows; i += 5) some_weights[i] *= task.lightest;
     const double* weights = task.weighted ? some_weights.data() : nullptr;
     const double largest = wide.table.largest();
@@ -388,6 +427,7 @@ std::vector<double> check_stream(const Source<V, I>& wide, const Source<V, I>& n
         first_centers(part_of(narrow.table, order, narrow.table.n_features), weights, n_clusters, task);
     MiniBatch stream(start, std::vector<double>(start.size(), 0.0), task.metric, task.limit, way.head_limit);
     NaiveStream naive(start, task);
+    Trace trace;
     const bool is_wide[] = {false, false, true, true, false, true};
     for (int64_t b = 0; b < int64_t(std::size(is_wide)); ++b) {
         if (is_wide[b]) stream.widen(wide.table.n_features), naive.widen(wide.table.n_features);
@@ -395,9 +435,9 @@ std::vector<double> check_stream(const Source<V, I>& wide, const Source<V, I>& n
         const std::vector<int64_t> ids(order.begin() + b * n_batch, order.begin() + (b + 1) * n_batch);
         const Table batch = part_of(is_wide[b] ? wide.table : narrow.table, ids, stream.n_features());
         Rows batch_rows = rows[is_wide[b]].select(ids.data(), n_batch);
+        if (b == 3) check_placing(batch, batch_rows, largest, stream, naive);
         check_batch(batch, batch_rows, weights ? weights + b * n_batch : nullptr, largest, stream, naive,
                     way.n_threads, trace);
-        if (b == 2) check_placing(batch, batch_rows, largest, stream, naive);
         if (b + 1 == int64_t(std::size(is_wide))) check_taken_up(stream, batch_rows, task, way);
     }
     return trace;
@@ -409,35 +449,93 @@ void check_streams(const Recipe& recipe, const Task& task, const std::string& pl
     const Table table = make_table(recipe);
     const Table half = part_of(table, in_order(table.n_rows), (table.n_features + 1) / 2);
     const Source<V, I> wide(table, recipe.sparse, task.metric), narrow(half, recipe.sparse, task.metric);
-    std::vector<double> reference;
-    for (const Way& way : {Way{1}, Way{3}, Way{3, 0}}) {
-        context = place + ", " + std::to_string(way.n_threads) + " threads" + (way.head_limit ? "" : ", lists only");
-        const std::vector<double> trace =
-            check_stream(wide, narrow, recipe.n_clusters, recipe.n_rows / kBatches, task, way);
-        if (reference.empty()) reference = trace;
-        check(trace == reference, "what is learned depends on threads, or on how centers are indexed");
+    // Sums and centers in tables, in tables until there are more features, and in lists.
+    const int64_t in_tables = int64_t(1) << 32, padded = (recipe.n_clusters + 3) / 4 * 4;
+    const int64_t at_first = half.n_features * padded * int64_t(sizeof(double));
+    std::vector<double> learned;
+    for (int64_t head_limit : {in_tables, at_first, int64_t(0)}) {
+        std::vector<double> measured;
+        for (int n_threads : {1, 3}) {
+            context = place + ", " + std::to_string(n_threads) + " threads, " + std::to_string(head_limit) +
+                      " bytes";
+            const Trace trace = check_stream(wide, narrow, recipe.n_clusters, recipe.n_rows / kBatches, task,
+                                             {n_threads, head_limit});
+            if (learned.empty()) learned = trace.learned;
+            if (measured.empty()) measured = trace.measured;
+            check(trace.learned == learned, "labels or centers depend on the threads, or on the memory");
+            check(trace.measured == measured, "shifts or distances depend on the threads");
+        }
     }
 }
 
-// Rows that add up to nothing have no direction: the first that has one stands for them.
-void check_opposites() {
-    context = "opposite rows";
-    const Table table{5, 4, {0, 0, 0, 0, 0.6, 0, 0.8, 0, -0.6, 0, -0.8, 0, 0, 1, 0, 0, 0, 0, 0, 1}};
+// Rows without direction change nothing. Where rows add up to nothing, the first with a direction stands for
+// them.
+void check_directions() {
+    context = "rows without direction";
+    const Table table{3, 4, {0, 0, 0, 0, 0.6, 0, 0.8, 0, -0.6, 0, -0.8, 0}};
+    const double elsewhere[] = {0, 1, 0, 0};
     const Sample<double, int32_t> sample(table, true);
     Rows rows = sample.rows();
     rows.inspect(1);
-    Centers start;
-    start.n_features = 4;
-    start.items.push_back(center_at(table.row(4), 4));
-    MiniBatch stream(start, {0.0}, Metric::cosine, {}, 0);
-    const int64_t ids[] = {0, 1, 2};
-    std::vector<int32_t> labels(3, -1);
-    Rows opposite = rows.select(ids, 3);
-    stream.learn(opposite, nullptr, labels.data(), 1);
-    Centers expected = start;
-    expected.items[0] = center_at(table.row(1), 4);
-    check(same_centers(table, stream.centers(), expected, 1), "no row stands for those that add up to nothing");
-    check(stream.counts()[0] == 3, "rows that add up to nothing do not count");
+    Centers start, expected;
+    start.n_features = expected.n_features = 4;
+    start.items = {center_at(elsewhere, 4)};
+    expected.items = {center_at(table.row(1), 4)};
+    for (int64_t head_limit : {0, 1 << 20}) {
+        MiniBatch stream(start, {0.0}, Metric::cosine, {}, head_limit);
+        std::vector<int32_t> labels(3, -1);
+        rows.show(1);
+        stream.learn(rows, nullptr, labels.data(), 1);
+        check(same_centers(table, stream.centers(), start, 1), "a row without direction moves a center");
+        check(stream.counts()[0] == 0, "a row without direction counts");
+        rows.show(3);
+        stream.learn(rows, nullptr, labels.data(), 1);
+        check(same_centers(table, stream.centers(), expected, 1), "no row stands for opposite ones");
+        check(stream.counts()[0] == 2, "opposite rows do not count");
+    }
+}
+
+// A request to stop a batch leaves the stream as it was, whenever it comes, and the batch can come again.
+int requests_until_stop = 0;
+
+bool stop_at_last_request() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // requests are looked for now and then
+    return --requests_until_stop == 0;
+}
+
+void check_stopped_stream(const Recipe& recipe) {
+    context = std::string("interrupt, ") + recipe.name;
+    const Table table = make_table(recipe);
+    const Sample<float, int32_t> sample(table, true);
+    Rows rows = sample.rows();
+    rows.inspect(3);
+    const Centers start = first_centers(table, nullptr, recipe.n_clusters, kTasks[0]);
+    MiniBatch undisturbed(start, std::vector<double>(start.size(), 0.0), Metric::euclidean, {}, 0);
+    std::vector<int32_t> labels(table.n_rows, -1);
+    Trace at_first, at_last;
+    at_first.note({}, undisturbed.centers());
+    undisturbed.learn(rows, nullptr, labels.data(), 3);
+    at_last.note({}, undisturbed.centers());
+    int n_stops = 0;
+    for (bool stopped = true; stopped; n_stops += stopped) {
+        MiniBatch stream(start, std::vector<double>(start.size(), 0.0), Metric::euclidean, {}, 0);
+        requests_until_stop = n_stops + 1;
+        interrupt_requested = stop_at_last_request;
+        std::this_thread::sleep_for(std::chrono::milliseconds(60));
+        try {
+            stream.learn(rows, nullptr, labels.data(), 3);
+            stopped = false;
+        } catch (const Interrupted&) {
+        }
+        interrupt_requested = nullptr;
+        Trace trace, trace_again;
+        trace.note({}, stream.centers());
+        check(trace.learned == (stopped ? at_first : at_last).learned, "a stop leaves a batch half learned");
+        if (stopped) stream.learn(rows, nullptr, labels.data(), 3);
+        trace_again.note({}, stream.centers());
+        check(trace_again.learned == at_last.learned, "a batch after a stop teaches something else");
+    }
+    check(n_stops > 0, "a request to stop a batch was not heard");
 }
 
 // --- limits of the centers ----------------------------------------------------------------------
@@ -506,56 +604,96 @@ void check_center(const std::vector<double>& point, Metric metric, const CenterL
     check(same, "a center within limits differs");
     check(stored, "a center within limits stores zeros, or is not in order");
     check(center.size() <= limit.nnz, "a center has more entries than it may");
-    check(close(center.norm2, length_of(found) * length_of(found), center.norm2), "the norm of a center differs");
+    check(close(std::sqrt(center.norm2), length_of(found), length_of(point)), "the norm of a center differs");
+}
+
+// --- what is run ---------------------------------------------------------------------------------
+
+std::string place_of(const Recipe& recipe, const Task& task, const char* types, const char* level) {
+    return std::string(recipe.name) + ", " + task.name + ", " + types + ", " + level;
+}
+
+// One of the types, the next one at the next turn.
+template <class Run>
+void with_types(size_t turn, const Run& run) {
+    switch (turn % 4) {
+        case 0: return run.template operator()<float, int32_t>("float32 int32");
+        case 1: return run.template operator()<double, int64_t>("float64 int64");
+        case 2: return run.template operator()<float, int64_t>("float32 int64");
+        default: return run.template operator()<double, int32_t>("float64 int32");
+    }
+}
+
+// Calls run(recipe, task, turn) for what goes together: only plain means are sure to keep ties.
+template <size_t kRecipes, class Run>
+void for_tasks(const Recipe (&recipes)[kRecipes], const Run& run) {
+    for (size_t r = 0; r < kRecipes; ++r)
+        for (size_t t = 0; t < std::size(kTasks); ++t)
+            if (!recipes[r].integers || (kTasks[t].metric == Metric::euclidean && !kTasks[t].limit.active()))
+                run(recipes[r], kTasks[t], r + t);
 }
 
 }  // namespace
 
 void check_parts(const char* level) {
     const Recipe nested[] = {
-        {"sparse", 400, 40, 13, 0.15},
-        {"dense", 300, 6, 9, 1.0, 0, false, false},
+        {"sparse", 300, 40, 13, 0.15},
+        {"dense", 200, 6, 9, 1.0, 0, false, false},
+        {"ties", 200, 8, 10, 0.5, 0, true},
+        {"several tiles", 150, 15, 70, 0.4},
     };
-    const Recipe ties[] = {
-        {"ties", 300, 8, 10, 0.5, 0, true},
-        {"several tiles", 240, 15, 70, 0.4},
-    };
-    (void)ties;
-    for (const Recipe& recipe : nested) for (const Task& task : kTasks) {
-        check_nested<float, int32_t>(recipe, task, std::string("parts: ") + recipe.name + ", " + task.name + ", " + level, 3);
-    }
+    for_tasks(nested, [&](const Recipe& recipe, const Task& task, size_t turn) {
+        with_types(turn, [&]<class V, class I>(const char* types) {
+            const std::string place = place_of(recipe, task, types, level) + ", shown bit by bit, ";
+            for (int n_threads : {1, 3})
+                check_nested<V, I>(recipe, task, place + std::to_string(n_threads) + " threads", n_threads);
+        });
+    });
+    // Batches are a sixth of the rows.
     const Recipe streams[] = {
-        {"large batches", 1200, 30, 7, 0.3},
-        {"small batches", 72, 1500, 5, 0.01},
-        {"many clusters", 120, 300, 44, 0.05},
-        {"many entries", 720, 4000, 3, 0.1},
+        // Large against the centers: these are worth an index.
+        {"large batches", 1500, 30, 7, 0.3},
+        {"large dense batches", 600, 7, 5, 1.0, 0, false, false},
+        {"large batches with ties", 1200, 8, 10, 0.5, 0, true},
+        // Enough entries for threads to share out the features.
+        {"long dense batches", 2400, 100, 4, 1.0, 0, false, false},
+        {"long batches", 216, 2400, 2, 0.5},
+        // Not worth an index.
+        {"small batches", 72, 1000, 5, 0.01},
+        {"small dense batches", 24, 60, 6, 1.0, 0, false, false},
+        {"small batches far from the origin", 24, 60, 3, 1.0, 1000, false, false},
+        {"small batches with ties", 36, 12, 6, 0.4, 0, true},
+        {"small batches, many clusters", 120, 300, 44, 0.05},
     };
-    for (const Recipe& recipe : streams) for (const Task& task : kTasks) {
-        check_streams<float, int32_t>(recipe, task, std::string("streams: ") + recipe.name + ", " + task.name + ", " + level);
-        check_streams<double, int64_t>(recipe, task, std::string("streams 64: ") + recipe.name + ", " + task.name + ", " + level);
-    }
-    check_opposites();
+    for_tasks(streams, [&](const Recipe& recipe, const Task& task, size_t turn) {
+        with_types(turn, [&]<class V, class I>(const char* types) {
+            check_streams<V, I>(recipe, task, place_of(recipe, task, types, level));
+        });
+    });
+    check_directions();
+    check_stopped_stream({"large batch", 250, 30, 7, 0.3});
+    check_stopped_stream({"small batch", 12, 1000, 5, 0.01});
 }
 
 void check_projection() {
     context = "projection";
     std::mt19937 random(3);
     std::normal_distribution<double> normal;
-    for (int64_t size : {1, 2, 7, 8, 9, 50, 1000}) {
+    for (int64_t size : {1, 2, 7, 16, 17, 50, 1000}) {
         for (bool integers : {false, true}) {
             std::vector<double> values(size);
             for (double& value : values) value = integers ? double(random() % 5) - 2 : normal(random);
-            values[0] = 3;
-            const double l1 = shrunk_l1(values, 0);
-            for (double share : {1e-6, 0.1, 0.5, 0.999, 1.0, 2.0}) {
-                check_threshold(values, share * l1);
-            }
+            values[0] = 3;  // not all are zero
+            for (double share : {1e-6, 0.1, 0.5, 0.999, 1.0, 2.0, double(INFINITY)})
+                check_threshold(values, share * shrunk_l1(values, 0));
             for (Metric metric : {Metric::euclidean, Metric::cosine})
                 for (int64_t nnz : {int64_t(1), int64_t(5), INT64_MAX})
                     for (double radius : {0.5, 1.5, 4.0, double(INFINITY)})
                         check_center(values, metric, {radius, Projection::exact, 0, nnz});
         }
     }
+    check_threshold({}, 1);
+    check_threshold({0, 0}, 1);
 }
 
 }  // namespace sparsecluster

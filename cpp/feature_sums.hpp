@@ -1,5 +1,6 @@
-// Sums of all clusters by feature, in float64, that change a little at a time: a feature that many clusters
-// share is a row of numbers, one a cluster; the others are short lists. Memory follows the non-zeros.
+// Sums of all clusters by feature, in float64, that change a little at a time. Where a table of all features and
+// clusters is small, it is one. Else a feature that many clusters share is a row of numbers, one a cluster, the
+// others are short lists, and memory follows the non-zeros.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +14,24 @@ namespace sparsecluster {
 
 class FeatureSums {
 public:
-    explicit FeatureSums(int64_t n_clusters) : n_clusters_(n_clusters) {}
+    FeatureSums(int64_t n_clusters, int64_t table_limit) : n_clusters_(n_clusters), table_limit_(table_limit) {}
     FeatureSums(FeatureSums&&) = default;
     FeatureSums(const FeatureSums&) = delete;
 
     int64_t n_clusters() const { return n_clusters_; }
-    int64_t n_features() const { return int64_t(place_.size()); }
-    int64_t n_known() const { return int64_t(features_.size()); }  // features
-    void widen(int64_t n_features) { place_.resize(n_features, kNowhere); }
+    int64_t n_features() const { return n_features_; }
+    int64_t n_known() const { return as_table_ ? n_features_ : int64_t(features_.size()); }  // features
+    void widen(int64_t n_features);
 
     // Makes room for a feature; add() must find it there.
     void make_room(int64_t feature) {
-        if (place_[feature] != kNowhere) return;
+        if (as_table_ || place_[feature] != kNowhere) return;
         place_[feature] = int32_t(features_.size());
         features_.emplace_back();
     }
     // Adds to a sum, and gives what it was before. Different features can be changed by different threads.
     double add(int64_t feature, int32_t cluster, double term) {
-        double& sum = features_[place_[feature]].at(cluster, n_clusters_);
+        double& sum = as_table_ ? table_row(feature)[cluster] : features_[place_[feature]].at(cluster, n_clusters_);
         const double before = sum;
         sum += term;
         return before;
@@ -38,22 +39,26 @@ public:
     // Sets a sum; a zero takes no memory, except in a row.
     void set(int64_t feature, int32_t cluster, double value) {
         make_room(feature);
-        features_[place_[feature]].set(cluster, value, n_clusters_);
+        if (as_table_)
+            table_row(feature)[cluster] = value;
+        else
+            features_[place_[feature]].set(cluster, value, n_clusters_);
     }
     // Calls visit(cluster, sum) for the sums of a feature that are not zero, by ascending cluster.
     template <class Visit>
     void visit(int64_t feature, const Visit& visit) const {
-        if (place_[feature] == kNowhere) return;
-        const Feature& sums = features_[place_[feature]];
-        for (int64_t k = 0; sums.row && k < n_clusters_; ++k)
-            if (sums.row[k] != 0) visit(int32_t(k), sums.row[k]);
-        for (const Cell& cell : sums.list)
+        if (!as_table_ && place_[feature] == kNowhere) return;
+        const double* const row = as_table_ ? table_row(feature) : features_[place_[feature]].row.get();
+        for (int64_t k = 0; row && k < n_clusters_; ++k)
+            if (row[k] != 0) visit(int32_t(k), row[k]);
+        if (row) return;
+        for (const Cell& cell : features_[place_[feature]].list)
             if (cell.sum != 0) visit(cell.cluster, cell.sum);
     }
 
     // How many sums there is room for.
     int64_t n_sums() const {
-        int64_t total = 0;
+        int64_t total = as_table_ ? n_features_ * n_clusters_ : 0;
         for (const Feature& sums : features_) total += sums.row ? n_clusters_ : int64_t(sums.list.size());
         return total;
     }
@@ -61,7 +66,9 @@ public:
     template <class V, class I>
     double product(const Row<V, I>& row, int32_t cluster, std::vector<int64_t>& unknown) const {
         double sum = 0;
-        for (int64_t e = 0; e < row.size; ++e) {
+        for (int64_t e = 0; as_table_ && e < row.size; ++e)
+            sum += double(row.values[e]) * table_row(row.features[e])[cluster];
+        for (int64_t e = 0; !as_table_ && e < row.size; ++e) {
             const int32_t place = place_[row.features[e]];
             if (place == kNowhere)
                 unknown.push_back(row.features[e]);
@@ -81,9 +88,11 @@ public:
     };
     // Asks for a feature, and when that has come for its sums, before they are read or changed.
     void prefetch(int64_t feature) const {
+        if (as_table_) return;
         if (const int32_t place = place_[feature]; place != kNowhere) __builtin_prefetch(&features_[place]);
     }
     void prefetch_sums(int64_t feature, int64_t cluster = 0) const {
+        if (as_table_) return __builtin_prefetch(table_row(feature) + cluster);
         const int32_t place = place_[feature];
         if (place == kNowhere) return;
         const Feature& sums = features_[place];
@@ -99,7 +108,11 @@ public:
         }
         double* const products = scratch.products.data();
         int64_t n_rows = 0;
-        for (int64_t e = 0; e < row.size; ++e) {
+        for (int64_t e = 0; as_table_ && e < row.size; ++e) {
+            scratch.rows[n_rows] = table_row(row.features[e]);
+            scratch.values[n_rows++] = double(row.values[e]);
+        }
+        for (int64_t e = 0; !as_table_ && e < row.size; ++e) {
             const int32_t place = place_[row.features[e]];
             if (place == kNowhere) {
                 unknown.push_back(row.features[e]);
@@ -167,8 +180,13 @@ private:
     // sums[k] += values[0] * rows[0][k] + values[1] * rows[1][k] + ..., in this order; n is a multiple of four.
     static void add_rows(const double* const* rows, const double* values, int64_t n_rows, int64_t n, double* sums);
 
-    int64_t n_clusters_;
-    std::vector<int32_t> place_;  // per feature, into features_
+    double* table_row(int64_t feature) { return table_.data() + feature * padded(n_clusters_); }
+    const double* table_row(int64_t feature) const { return table_.data() + feature * padded(n_clusters_); }
+
+    int64_t n_clusters_, table_limit_, n_features_ = 0;
+    bool as_table_ = true;
+    std::vector<double> table_;   // a row a feature
+    std::vector<int32_t> place_;  // per feature, into features_, where there is no table
     std::vector<Feature> features_;
 };
 

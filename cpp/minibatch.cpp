@@ -13,6 +13,8 @@ namespace sparsecluster {
 namespace {
 
 constexpr double kUnit = 0x1p-53;
+// A table of all sums may take what the last cache of a processor holds.
+constexpr int64_t kTableLimit = int64_t(32) << 20;
 // Scores that differ by less are looked at again, more than the window in which settle() sees ties.
 constexpr double kWindow = 0x1p-38;
 // A running square that may be more wrong than this is computed anew.
@@ -70,7 +72,7 @@ std::vector<int64_t> ranges_of(const Matrix<V, I>& view) {
 
 MiniBatch::MiniBatch(const Centers& sums, std::vector<double> counts, Metric metric, CenterLimit limit,
                      int64_t head_limit)
-    : sums_(sums.size()), counts_(std::move(counts)), squares_(sums.size()), metric_(metric), limit_(limit),
+    : sums_(sums.size(), std::min(head_limit, kTableLimit)), counts_(std::move(counts)), squares_(sums.size()), metric_(metric), limit_(limit),
       head_limit_(head_limit) {
     starts_.items.resize(sums.size());
     sums_.widen(sums.n_features);

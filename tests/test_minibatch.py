@@ -81,18 +81,23 @@ def test_scikit_learn_accepts_the_estimator(estimator, check):
 # --- streams -------------------------------------------------------------------------------------
 
 
+# How the sums of a stream are kept: as a table, or as rows and lists where there is little memory.
+KEPT = pytest.mark.parametrize("memory_limit", [None, 1000], ids=["table", "lists"])
+
+
+@KEPT
 @pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_batch_equals_the_oracle(name, metric, dtype, weighted):
+def test_every_batch_equals_the_oracle(name, metric, dtype, weighted, memory_limit):
     X, centers = problem(name, dtype)
     if metric == "cosine":
         X = unit(X).astype(dtype).astype(float)
         centers = unit(np.where(np.any(centers, axis=1, keepdims=True), centers, 1.0))
     weights = weights_for(len(X)) if weighted else None
     oracle = Oracle(centers, metric)
-    km = stream_of(centers, metric=metric, zero_rows="first")
+    km = stream_of(centers, metric=metric, zero_rows="first", memory_limit=memory_limit)
     for begin, end in ((0, 1), (1, 60), (60, 61), (61, 300), (300, len(X)), (0, len(X))):
         part = slice(begin, end)
         share = None if weights is None else weights[part]
@@ -106,12 +111,13 @@ def test_every_batch_equals_the_oracle(name, metric, dtype, weighted):
         assert km.inertia_ == pytest.approx(loss, rel=1e-7, abs=1e-9)
 
 
+@KEPT
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("batch", [1, 7, 600])
-def test_layout_and_batch_size_make_no_difference_to_the_oracle(layout, batch, simd):
+def test_layout_and_batch_size_make_no_difference_to_the_oracle(layout, batch, simd, memory_limit):
     X, centers = problem("text", "float32")
     oracle = Oracle(centers)
-    km = stream_of(centers)
+    km = stream_of(centers, memory_limit=memory_limit)
     for begin in range(0, 140 if batch == 1 else len(X), batch):
         labels, _ = oracle.learn(X[begin : begin + batch])
         km.partial_fit(LAYOUTS[layout](X[begin : begin + batch], "float32"))
@@ -134,7 +140,11 @@ def test_long_stream_of_signed_values_does_not_drift(metric):
     np.testing.assert_allclose(dense(km.cluster_centers_), oracle.centers, rtol=1e-7, atol=1e-10)
 
 
-@pytest.mark.parametrize("options", [{}, {"center_l1": 2.0}, {"metric": "cosine"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"memory_limit": 1000}, {"center_l1": 2.0}, {"metric": "cosine", "memory_limit": 1000}],
+    ids=str,
+)
 def test_stream_is_the_same_for_any_number_of_threads(options):
     X = sp.random(6000, 5000, density=0.01, format="csr", random_state=0, dtype=np.float32)
     found = []
@@ -150,10 +160,12 @@ def test_stream_is_the_same_for_any_number_of_threads(options):
         np.testing.assert_array_equal(centers.indices, found[0][2].indices)
 
 
+@KEPT
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_pickled_stream_goes_on_to_the_bit(metric):
+def test_pickled_stream_goes_on_to_the_bit(metric, memory_limit):
     X = csr(problem("text")[0])
-    one = MiniBatchKMeans(9, metric=metric, zero_rows="first", random_state=0)
+    options = {"metric": metric, "zero_rows": "first", "memory_limit": memory_limit}
+    one = MiniBatchKMeans(9, random_state=0, **options)
     for begin in range(0, 300, 50):
         one.partial_fit(X[begin : begin + 50])
     other = pickle.loads(pickle.dumps(one))
@@ -206,10 +218,12 @@ def test_starved_centers_are_put_where_rows_are():
 # --- streams: growing vocabularies ---------------------------------------------------------------
 
 
-def test_batches_with_more_features_equal_batches_that_had_them_all_along():
+# A table of the sums has room for none, for 70, or for all of the features.
+@pytest.mark.parametrize("memory_limit", [1000, 4 * 8 * 8 * 70, None])
+def test_batches_with_more_features_equal_batches_that_had_them_all_along(memory_limit):
     X, _ = problem("text")
     X = X[:, np.argsort(np.count_nonzero(X, axis=0))[::-1]]
-    grown = MiniBatchKMeans(5, random_state=0, grow_features=True)
+    grown = MiniBatchKMeans(5, random_state=0, grow_features=True, memory_limit=memory_limit)
     wide = MiniBatchKMeans(5, random_state=0)
     for begin, width in ((0, 40), (100, 40), (200, 90), (300, 60), (400, X.shape[1])):
         part = np.array(X[begin : begin + 100])
