@@ -72,15 +72,13 @@ std::vector<int64_t> ranges_of(const Matrix<V, I>& view) {
 
 MiniBatch::MiniBatch(const Centers& sums, std::vector<double> counts, Metric metric, CenterLimit limit,
                      int64_t head_limit)
-    : sums_(sums.size(), std::min(head_limit, kTableLimit)), counts_(std::move(counts)), squares_(sums.size()), metric_(metric), limit_(limit),
-      head_limit_(head_limit) {
+    : sums_(sums.size(), std::min(head_limit, kTableLimit)), counts_(std::move(counts)), squares_(sums.size()),
+      metric_(metric), limit_(limit), head_limit_(head_limit) {
     starts_.items.resize(sums.size());
     sums_.widen(sums.n_features);
     for (int32_t k = 0; k < sums.size(); ++k) {
         const Center& sum = sums.items[k];
-        for (int64_t e = 0; e < sum.size(); ++e) {
-            sums_.set(sum.features[e], k, sum.values[e]);
-        }
+        for (int64_t e = 0; e < sum.size(); ++e) sums_.set(sum.features[e], k, sum.values[e]);
         refresh_square(k, sum);
         if (counts_[k] == 0) starts_.items[k] = sum;
     }
@@ -323,8 +321,8 @@ void MiniBatch::add(const Rows& rows, const double* weights, const int32_t* labe
                     double row_gain = 0, magnitude = 0;
                     const auto [from, to] = entries_of(row);
                     for (int64_t e = from; e < to; ++e) {
-                        if (e + 2 * kAhead < row.size) sums_.prefetch(row.features[e + 2 * kAhead]);
-                        if (e + kAhead < row.size) sums_.prefetch_sums(row.features[e + kAhead], k);
+                        if (e + 2 * kAhead < to) sums_.prefetch(row.features[e + 2 * kAhead]);
+                        if (e + kAhead < to) sums_.prefetch_sums(row.features[e + kAhead], k);
                         const double term = share * double(row.values[e]);
                         const double before = sums_.add(row.features[e], k, term);
                         row_gain += term * (2 * before + term);

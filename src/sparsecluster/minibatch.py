@@ -200,11 +200,11 @@ class MiniBatchKMeans(CenterEstimator):
         check_sums(rows, weights)
         names = check_feature_names(feature_names, rows.n_features)
         setting = self._setting(rows, weights, n_threads, check_random_state(self.random_state))
-        self._stream = self._waiting = None
         if self.schedule == "nested":
             self._fit_nested(rows, setting)
         else:
             self._fit_batches(rows, setting)
+        self._waiting = None
         self.feature_names_ = names
         self._sparse = rows.sparse
         return self
@@ -236,21 +236,21 @@ class MiniBatchKMeans(CenterEstimator):
                 stacklevel=3,
             )
         seen = what_was_seen(rows, found.centers, found.labels, setting)
-        self._stream = self._new_stream(found.centers, setting.random_state, seen)
-        self._finish(found.history)
-        self.inertia_ = found.inertia
-        self.labels_ = np.empty_like(found.labels)
-        self.labels_[batches.order] = found.labels
+        stream = self._new_stream(found.centers, setting.random_state, seen)
+        stream.n_batches = found.n_iter
+        labels = np.empty_like(found.labels)
+        labels[batches.order] = found.labels
+        self._finish(stream, found.history, labels, found.inertia)
 
     def _fit_batches(self, rows: Rows, setting: SeedSetting) -> None:
         columns = _core.column_stats(rows.core, setting.weights)
         useful = np.flatnonzero(self._useful(rows, setting))
         size = min(self._seed_rows, len(useful))
         sample = np.sort(setting.random_state.choice(useful, size, replace=False))
-        self._stream = self._new_stream(self._start(rows, sample, setting), setting.random_state)
+        stream = self._new_stream(self._start(rows, sample, setting), setting.random_state)
         history, cost = run_batches(
             rows,
-            self._stream,
+            stream,
             setting,
             batch_size=min(self._batch_rows, rows.n_rows),
             max_passes=self.max_iter,
@@ -258,15 +258,13 @@ class MiniBatchKMeans(CenterEstimator):
             tolerance=shift_tolerance(self.tol, columns),
             on_iteration=self._reporter(),
         )
-        self._finish(history)
-        self.inertia_ = cost
+        labels = None
         if self.compute_labels:
-            centers = centers_.to_core(self._stream.centers)
+            centers = centers_.to_core(stream.centers)
             rows.core.cover(float(np.sqrt(centers.norm2.max())))
-            self.labels_ = self._assign(rows, centers, setting.n_threads)
-            self.inertia_ = exact_cost(
-                rows, centers, self.labels_, setting.weights, setting.n_threads
-            )
+            labels = self._assign(rows, centers, setting.n_threads)
+            cost = exact_cost(rows, centers, labels, setting.weights, setting.n_threads)
+        self._finish(stream, history, labels, cost)
 
     def _start(self, rows: Rows, sample: np.ndarray, setting: SeedSetting) -> _core.Centers:
         """Centers to start from: by these rows; by all where these have too few distinct ones."""
@@ -302,9 +300,20 @@ class MiniBatchKMeans(CenterEstimator):
             useful &= rows.core.norm2 > 0
         return useful if useful.any() else ~useful
 
-    def _finish(self, history: list[IterationRecord]) -> None:
+    def _finish(
+        self,
+        stream: Stream,
+        history: list[IterationRecord],
+        labels: np.ndarray | None,
+        inertia: float,
+    ) -> None:
+        self._stream = stream
         self.history_ = history
         self.n_iter_ = len(history)
+        self.inertia_ = inertia
+        self.__dict__.pop("labels_", None)
+        if labels is not None:
+            self.labels_ = labels
 
     # --- streams ------------------------------------------------------------------------------
 
