@@ -73,9 +73,12 @@ def bars(
 
 
 def lines(
-    path: Path, panels: dict[str, dict[str, list[tuple[float, float]]]], labels: tuple[str, str]
+    path: Path,
+    panels: dict[str, dict[str, list[tuple[float, float]]]],
+    labels: tuple[str, str],
+    top: float,
 ) -> None:
-    """A panel a key, a line a series, over the logarithm of x."""
+    """A panel a key, a line a series, over log x; what is above the top is left out."""
     made = panels_for(len(panels))
     if made is None:
         return
@@ -86,6 +89,7 @@ def lines(
         axis.set_xscale("log")
         axis.set_title(title)
         axis.set_xlabel(labels[0])
+        axis.set_ylim(top=top)
         axis.axhline(0, color="black", linewidth=0.6)
     axes[0].set_ylabel(labels[1])
     finish(figure, axes, path)
