@@ -33,6 +33,7 @@ public:
     Assigner(const Rows& rows, AssignOptions options) : rows_(rows), options_(options) {}
     virtual ~Assigner() = default;
 
+    // The rows may be more than in the last call, not fewer.
     // Puts the nearest center of each row into labels (in: the labels of the last call; -1 for rows that were not
     // shown then). `shift` holds how far each center moved since the last call; it may be empty on the first.
     virtual AssignStats assign(const Centers& centers, const std::vector<double>& shift,

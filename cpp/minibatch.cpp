@@ -13,8 +13,8 @@ namespace sparsecluster {
 namespace {
 
 constexpr double kUnit = 0x1p-53;
-// A table of all sums may take what the last cache of a processor holds.
-constexpr int64_t kTableLimit = int64_t(32) << 20;
+// A table of all sums may take about what the last cache of a processor holds.
+constexpr int64_t kTableLimit = int64_t(64) << 20;
 // Scores that differ by less are looked at again, more than the window in which settle() sees ties.
 constexpr double kWindow = 0x1p-38;
 // A running square that may be more wrong than this is computed anew.
@@ -133,53 +133,57 @@ Centers MiniBatch::centers() const {
 
 BatchStats MiniBatch::learn(Rows& rows, const double* weights, int32_t* labels, int n_threads) {
     BatchStats stats;
-    stats.shift.assign(size(), 0.0);
     std::vector<double> own(rows.n_rows());  // products of the rows with the sums of their clusters
     assign(rows, labels, own.data(), n_threads, stats);
     // From here on the centers change: all of them or none.
     const HoldInterrupts hold;
-    std::vector<double> weight(size(), 0.0), product(size(), 0.0);
+    std::vector<Move> moves(size());
     for (int64_t i = 0; i < rows.n_rows(); ++i) {
         if (metric_ == Metric::cosine && rows.norm2[i] == 0) continue;  // no direction, and no say
         const double share = weights ? weights[i] : 1.0;
-        weight[labels[i]] += share;
-        product[labels[i]] += share * own[i];
+        if (!(share > 0)) continue;
+        Move& move = moves[labels[i]];
+        if (move.weight == 0) move.first = i;
+        move.weight += share;
+        move.product += share * own[i];
     }
-    // What the centers to start from were is gone when their first rows come.
-    std::vector<Scale> before(size());
-    std::vector<double> square(size());
     for (int32_t k = 0; k < size(); ++k) {
-        before[k] = scale(k);
-        square[k] = squares_[k].value();
-        if (weight[k] > 0 && counts_[k] == 0) forget_start(k);
+        moves[k].before = scale(k);
+        // What a center to start from was is gone when its first rows come.
+        if (moves[k].weight > 0 && counts_[k] == 0)
+            forget_start(k);
+        else
+            moves[k].kept = squares_[k].value();
     }
     add(rows, weights, labels, n_threads);
-    std::vector<char> touched(size(), 0);
-    bool stale = false;
+    for (int64_t k = 0; k < size(); ++k) counts_[k] += moves[k].weight;
+    refresh_stale_squares();
+    stats.shift.assign(size(), 0.0);
     for (int32_t k = 0; k < size(); ++k) {
-        if (!(weight[k] > 0)) continue;
-        const bool fresh = counts_[k] == 0;
-        counts_[k] += weight[k];
-        touched[k] = 1;
-        // |new - old|^2 = |new|^2 - 2 new.old + |old|^2, where new = (kept + rows) / divisor.
-        const Scale after = scale(k);
-        const double kept = fresh ? 0.0 : square[k];
-        const double inner = (kept + product[k]) / (before[k].divisor * std::max(after.divisor, 1e-300));
-        stats.shift[k] = std::sqrt(std::max(0.0, after.norm2 - 2 * inner + before[k].norm2));
-        stale |= squares_[k].error > kStale * squares_[k].value();
+        const Move& move = moves[k];
+        if (!(move.weight > 0)) continue;
+        if (metric_ == Metric::cosine && !(squares_[k].value() > 0)) {
+            // Rows that add up to nothing have no direction: the first of them stands for all.
+            stats.shift[k] = move.before.distance(1.0, own[move.first] / move.before.divisor);
+            place({k}, rows, &move.first, counts_[k]);
+        } else {
+            // The new center is what was kept and the rows, divided.
+            const Scale after = scale(k);
+            const double inner = (move.kept + move.product) / move.before.divisor / after.divisor;
+            stats.shift[k] = move.before.distance(after.norm2, inner);
+        }
     }
-    if (stale) {
-        const Centers sums = this->sums();
-        for (int32_t k = 0; k < size(); ++k)
-            if (squares_[k].error > kStale * squares_[k].value()) refresh_square(k, sums.items[k]);
-    }
-    // Rows that add up to nothing have no direction: one of them stands for all.
-    for (int64_t i = 0; metric_ == Metric::cosine && i < rows.n_rows(); ++i) {
-        const int32_t k = labels[i];
-        if (touched[k] && !(squares_[k].value() > 0) && rows.norm2[i] > 0) place({k}, rows, &i, counts_[k]);
-    }
-    if (limit_.active()) limit_centers(touched, stats);
+    if (limit_.active()) limit_centers(moves, stats);
     return stats;
+}
+
+// Squares that may have lost too many digits, because most of a sum was taken away again.
+void MiniBatch::refresh_stale_squares() {
+    auto stale = [](const RunningSquare& square) { return square.error > kStale * square.value(); };
+    if (std::none_of(squares_.begin(), squares_.end(), stale)) return;
+    const Centers sums = this->sums();
+    for (int64_t k = 0; k < size(); ++k)
+        if (stale(squares_[k])) refresh_square(k, sums.items[k]);
 }
 
 // What an assignment finds besides labels goes into `own`: the products of the rows with the sums of their
@@ -374,10 +378,10 @@ void MiniBatch::place(const std::vector<int32_t>& clusters, const Rows& rows, co
 }
 
 // Brings the centers that moved back to what they may be.
-void MiniBatch::limit_centers(const std::vector<char>& touched, BatchStats& stats) {
+void MiniBatch::limit_centers(const std::vector<Move>& moves, BatchStats& stats) {
     const Centers sums = this->sums();
     for (int32_t k = 0; k < size(); ++k) {
-        if (!touched[k]) continue;
+        if (!(moves[k].weight > 0)) continue;
         Center center = sums.items[k];
         const double divisor = scale(k).divisor;
         for (double& value : center.values) value /= divisor;

@@ -4,6 +4,8 @@
 // centers. Nothing that is kept depends on how many rows there were.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -60,7 +62,21 @@ public:
 
 private:
     struct Scale {
-        double divisor, norm2;  // of the center: sum / divisor
+        double divisor = 1, norm2 = 0;  // of the center: sum / divisor
+
+        // To a vector of this squared norm and product with the center, as far as rounding goes.
+        double distance(double other_norm2, double product) const {
+            const double most = std::sqrt(norm2 * other_norm2);
+            return std::sqrt(std::max(0.0, norm2 + other_norm2 - 2 * std::clamp(product, -most, most)));
+        }
+    };
+    // What a batch does to a center.
+    struct Move {
+        Scale before;
+        double kept = 0;             // square of the sum that stays
+        double weight = 0;           // of the rows that come,
+        double product = 0;          // their product with the sum before,
+        int64_t first = -1;          // and the first of them
     };
     Scale scale(int64_t k) const;
     void assign(Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats);
@@ -74,7 +90,8 @@ private:
     void add(const Rows& rows, const double* weights, const int32_t* labels, int n_threads);
     void forget_start(int32_t k);
     void write(int32_t cluster, const std::vector<int32_t>& features, const Center& center, double times);
-    void limit_centers(const std::vector<char>& touched, BatchStats& stats);
+    void limit_centers(const std::vector<Move>& moves, BatchStats& stats);
+    void refresh_stale_squares();
     void refresh_square(int64_t k, const Center& sum);
 
     FeatureSums sums_;

@@ -190,6 +190,33 @@ def test_partial_fit_goes_on_after_fit():
     np.testing.assert_allclose(dense(km.cluster_centers_), oracle.centers, atol=1e-9)
 
 
+@pytest.mark.parametrize("weights", [None, [0.0, 1.0, 1.0]], ids=["alike", "weighted"])
+def test_opposite_rows_have_no_direction_and_the_first_stands_for_them(weights):
+    x = unit(np.arange(1.0, 8.0))
+    X = np.array([np.eye(7)[4], x, -x])
+    km = stream_of(np.eye(7)[:1], metric="cosine")
+    if weights is None:
+        km.partial_fit(X[1:])
+    else:
+        km.partial_fit(X, sample_weight=np.array(weights))
+    np.testing.assert_allclose(km.cluster_centers_, [x], atol=1e-12)
+
+
+def test_shifts_of_a_stream_are_what_the_centers_moved():
+    rng = np.random.default_rng(0)
+    for metric in ("euclidean", "cosine"):
+        X = unit(rng.normal(size=(60, 9)))
+        X[30:] = -X[:30]  # all is taken back
+        centers = unit(rng.normal(size=(4, 9)))
+        stream = stream_of(centers, metric=metric).partial_fit(csr(X[:5]))._stream
+        for begin in range(5, 60, 5):
+            before = stream.centers.toarray()
+            rows = as_rows(csr(X[begin : begin + 5]), n_threads=1)
+            shift = stream.learn(rows, None, 1).shift
+            moved = np.square(stream.centers.toarray() - before).sum()
+            assert shift == pytest.approx(moved, rel=1e-6, abs=1e-12)
+
+
 def test_weight_two_is_the_row_twice():
     X, centers = problem("text")
     weighted = stream_of(centers).partial_fit(csr(X[:200]), sample_weight=np.full(200, 2.0))
