@@ -28,11 +28,56 @@ double shrunk_sum(const double* magnitudes, int64_t size, double theta) {
     return sum;
 }
 
+struct Extent {
+    double sum = 0, largest = 0, count = 0;  // of magnitudes; count: of those above zero
+};
+
+// Writes the magnitudes of the values, and measures them; in lanes, as above.
+FOR_EACH_PROCESSOR
+Extent take_magnitudes(const double* values, int64_t size, double* magnitudes) {
+    constexpr int64_t kLanes = 16;
+    double sums[kLanes] = {}, largest[kLanes] = {}, counts[kLanes] = {};
+    int64_t e = 0;
+    for (; e + kLanes <= size; e += kLanes)
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
+            const double value = std::abs(values[e + lane]);
+            magnitudes[e + lane] = value;
+            sums[lane] += value;
+            largest[lane] = largest[lane] < value ? value : largest[lane];
+            counts[lane] += value > 0 ? 1.0 : 0.0;
+        }
+    Extent all;
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+        all.sum += sums[lane];
+        all.largest = std::max(all.largest, largest[lane]);
+        all.count += counts[lane];
+    }
+    for (; e < size; ++e) {
+        const double value = std::abs(values[e]);
+        magnitudes[e] = value;
+        all.sum += value;
+        all.largest = std::max(all.largest, value);
+        all.count += value > 0 ? 1.0 : 0.0;
+    }
+    return all;
+}
+
+// Leaves the magnitudes above a bound, in their order.
+void keep_above(std::vector<double>& magnitudes, double bound) {
+    size_t kept = 0;
+    for (double value : magnitudes) {
+        // Written in any case: which ones stay is hard to predict.
+        magnitudes[kept] = value;
+        kept += value > bound;
+    }
+    magnitudes.resize(kept);
+}
+
 // Bisection; any theta will do for which the sum lies within (1 + epsilon). What is not above the lower bound
-// never counts again.
-double epsilon_threshold(std::vector<double>& magnitudes, double radius, double epsilon) {
-    double upper = 0, lower = 0;
-    for (double value : magnitudes) upper = std::max(upper, value);
+// never counts again. The bound to start from: all together have to lose what the sum exceeds the radius by.
+double epsilon_threshold(std::vector<double>& magnitudes, const Extent& extent, double radius, double epsilon) {
+    double upper = extent.largest, lower = (extent.sum - radius) / extent.count * (1 - 0x1p-40);
+    keep_above(magnitudes, lower);
     for (;;) {
         const double theta = 0.5 * (upper + lower);
         const double sum = shrunk_sum(magnitudes.data(), int64_t(magnitudes.size()), theta);
@@ -43,13 +88,7 @@ double epsilon_threshold(std::vector<double>& magnitudes, double radius, double 
             upper = theta;
         } else {
             lower = theta;
-            size_t kept = 0;
-            for (double value : magnitudes) {
-                // Written in any case: which ones stay is hard to predict.
-                magnitudes[kept] = value;
-                kept += value > lower;
-            }
-            magnitudes.resize(kept);
+            keep_above(magnitudes, lower);
         }
     }
 }
@@ -131,10 +170,9 @@ double l1_threshold(const double* values, int64_t size, double radius, Projectio
                     std::vector<double>& scratch) {
     if (std::isinf(radius)) return 0;
     scratch.resize(size);
-    for (int64_t e = 0; e < size; ++e) scratch[e] = std::abs(values[e]);
-    const double sum = shrunk_sum(scratch.data(), size, 0);
-    if (sum <= radius * (method == Projection::epsilon ? 1 + epsilon : 1)) return 0;
-    return method == Projection::epsilon ? epsilon_threshold(scratch, radius, epsilon)
+    const Extent extent = take_magnitudes(values, size, scratch.data());
+    if (extent.sum <= radius * (method == Projection::epsilon ? 1 + epsilon : 1)) return 0;
+    return method == Projection::epsilon ? epsilon_threshold(scratch, extent, radius, epsilon)
                                          : exact_threshold(scratch, radius);
 }
 

@@ -21,7 +21,8 @@ double l1_threshold(const double* values, int64_t size, double radius, Projectio
 
 // A value whose magnitude is less by theta, or zero.
 inline double shrunk(double value, double theta) {
-    return std::abs(value) > theta ? std::copysign(std::abs(value) - theta, value) : 0.0;
+    const double left = std::abs(value) - theta;
+    return std::copysign(left > 0 ? left : 0.0, value) + 0.0;  // no minus zero
 }
 
 // What a center may be.
