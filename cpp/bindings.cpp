@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -250,16 +251,22 @@ struct PyMiniBatch {
         return {counts.data(), counts.data() + counts.size()};
     }
 
+    // One thread at a time; without the GIL, which learn() takes now and then.
+    template <class Work>
+    auto alone(const Work& work) {
+        nb::gil_scoped_release release;
+        const std::lock_guard lock(mutex);
+        return work();
+    }
+
     nb::tuple learn(const PyRows& rows, Weights weights, InOut<int32_t> labels, int n_threads) {
         require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
-        require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
         const double* w = weights_of(weights, *rows.rows);
-        BatchStats stats;
-        {
-            nb::gil_scoped_release release;
+        BatchStats stats = alone([&] {
+            require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
             TeamScope team(n_threads);
-            stats = batch.learn(*rows.rows, w, labels.data(), n_threads);
-        }
+            return batch.learn(*rows.rows, w, labels.data(), n_threads);
+        });
         return nb::make_tuple(to_numpy(std::move(stats.shift)), to_numpy(std::move(stats.distance2)));
     }
 
@@ -268,28 +275,40 @@ struct PyMiniBatch {
         check_labels(clusters.data(), int64_t(clusters.size()), batch.size(), 0);
         for (size_t i = 0; i < ids.size(); ++i)
             require(ids.data()[i] >= 0 && ids.data()[i] < rows.rows->n_rows(), "no such row");
-        require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
-        batch.place({clusters.data(), clusters.data() + clusters.size()}, *rows.rows, ids.data(), count);
+        alone([&] {
+            require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
+            batch.place({clusters.data(), clusters.data() + clusters.size()}, *rows.rows, ids.data(), count);
+        });
     }
 
     void widen(int64_t n_features) {
-        require(n_features >= batch.n_features() && n_features <= INT32_MAX, "features cannot go");
-        batch.widen(n_features);
+        alone([&] {
+            require(n_features >= batch.n_features() && n_features <= INT32_MAX, "features cannot go");
+            batch.widen(n_features);
+        });
     }
+
+    Centers centers() { return alone([&] { return batch.centers(); }); }
+    Centers sums() { return alone([&] { return batch.sums(); }); }
+    int64_t n_features() { return alone([&] { return batch.n_features(); }); }
+    nb::object counts() { return to_numpy(alone([&] { return std::vector<double>(batch.counts()); })); }
 
     // Three numbers a cluster.
     nb::object squares() {
         std::vector<double> out;
-        for (const RunningSquare& square : batch.squares())
+        for (const RunningSquare& square : alone([&] { return std::vector<RunningSquare>(batch.squares()); }))
             out.insert(out.end(), {square.high, square.low, square.error});
         return to_numpy(std::move(out));
     }
     void set_squares(In<double> values) {
         require(int64_t(values.size()) == 3 * batch.size(), "three numbers a cluster are needed");
-        for (int64_t k = 0; k < batch.size(); ++k)
-            batch.squares()[k] = {values.data()[3 * k], values.data()[3 * k + 1], values.data()[3 * k + 2]};
+        alone([&] {
+            for (int64_t k = 0; k < batch.size(); ++k)
+                batch.squares()[k] = {values.data()[3 * k], values.data()[3 * k + 1], values.data()[3 * k + 2]};
+        });
     }
 
+    std::mutex mutex;
     MiniBatch batch;
 };
 
@@ -516,11 +535,11 @@ NB_MODULE(_core, m) {
         .def("learn", &PyMiniBatch::learn, "rows"_a, "weights"_a.none(), "labels"_a.noconvert(), "n_threads"_a)
         .def("place", &PyMiniBatch::place, "clusters"_a, "rows"_a, "ids"_a, "count"_a)
         .def("widen", &PyMiniBatch::widen, "n_features"_a)
-        .def("centers", [](const PyMiniBatch& self) { return self.batch.centers(); })
-        .def("sums", [](const PyMiniBatch& self) { return self.batch.sums(); })
+        .def("centers", &PyMiniBatch::centers)
+        .def("sums", &PyMiniBatch::sums)
         .def_prop_rw("squares", &PyMiniBatch::squares, &PyMiniBatch::set_squares)
-        .def_prop_ro("n_features", [](const PyMiniBatch& self) { return self.batch.n_features(); })
-        .def_prop_ro("counts", [](const PyMiniBatch& self) { return to_numpy(self.batch.counts()); });
+        .def_prop_ro("n_features", &PyMiniBatch::n_features)
+        .def_prop_ro("counts", &PyMiniBatch::counts);
 
     nb::class_<PySums>(m, "Sums")
         .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t, const std::string&,

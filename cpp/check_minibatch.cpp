@@ -586,10 +586,28 @@ void to_unit_length(std::vector<double>& point) {
     for (double& value : point) value /= length;
 }
 
+// How much has to go until the L1 norm of what is left is at most so many times its length.
+double naive_unit_threshold(const std::vector<double>& values, double radius) {
+    auto fits = [&](double theta) {
+        std::vector<double> left = values;
+        for (double& value : left) value = shrunk(value, theta);
+        return shrunk_l1(left, 0) <= radius * (1 + 1e-12) * length_of(left);
+    };
+    if (fits(0)) return 0;
+    double lower = 0, upper = 0;
+    for (double value : values) upper = std::max(upper, std::abs(value));
+    for (int step = 0; step < 200; ++step) {
+        const double theta = 0.5 * (lower + upper);
+        (fits(theta) ? upper : lower) = theta;
+    }
+    return lower;
+}
+
 // Projected, then the largest kept, of equals the first.
 std::vector<double> naive_center(std::vector<double> point, Metric metric, const CenterLimit& limit) {
     if (metric == Metric::cosine) to_unit_length(point);
-    const double theta = naive_threshold(point, limit.l1);
+    const double theta =
+        metric == Metric::cosine ? naive_unit_threshold(point, limit.l1) : naive_threshold(point, limit.l1);
     for (double& value : point) value = shrunk(value, theta);
     std::vector<int64_t> order = in_order(int64_t(point.size()));
     std::stable_sort(order.begin(), order.end(),
@@ -701,7 +719,7 @@ void check_projection() {
                 check_threshold(values, share * shrunk_l1(values, 0));
             for (Metric metric : {Metric::euclidean, Metric::cosine})
                 for (int64_t nnz : {int64_t(1), int64_t(5), INT64_MAX})
-                    for (double radius : {0.5, 1.5, 4.0, double(INFINITY)})
+                    for (double radius : {metric == Metric::cosine ? 1.0 : 0.5, 1.5, 4.0, double(INFINITY)})
                         check_center(values, metric, {radius, Projection::exact, 0, nnz});
         }
     }

@@ -18,7 +18,6 @@ public:
     FeatureSums(FeatureSums&&) = default;
     FeatureSums(const FeatureSums&) = delete;
 
-    int64_t n_clusters() const { return n_clusters_; }
     int64_t n_features() const { return n_features_; }
     int64_t n_known() const { return as_table_ ? n_features_ : int64_t(features_.size()); }  // features
     void widen(int64_t n_features);

@@ -93,6 +93,30 @@ double epsilon_threshold(std::vector<double>& magnitudes, const Extent& extent, 
     }
 }
 
+// For unit vectors: the theta after which the rest, brought back to unit length, has an L1 norm of the radius, or
+// up to (1 + epsilon) times that. Such a vector stays as it is. Never so much that nothing is left.
+double unit_threshold(std::vector<double>& magnitudes, const Extent& extent, double radius, double epsilon) {
+    double upper = extent.largest, lower = 0;
+    for (;;) {
+        const double theta = 0.5 * (upper + lower);
+        if (!(theta > lower && theta < upper)) return lower;
+        double sum = 0, square = 0;
+        for (double value : magnitudes) {
+            const double left = value > theta ? value - theta : 0.0;
+            sum += left;
+            square += left * left;
+        }
+        const double allowed = radius * std::sqrt(square);
+        if (sum <= allowed * (1 + epsilon) && sum >= allowed) return theta;
+        if (sum <= allowed) {
+            upper = theta;
+        } else {
+            lower = theta;
+            keep_above(magnitudes, lower);
+        }
+    }
+}
+
 // The sums above pivots, as in a search for a quantile: linear time on average.
 double exact_threshold(std::vector<double>& magnitudes, double radius) {
     auto begin = magnitudes.begin(), end = magnitudes.end();
@@ -139,10 +163,18 @@ void filter(Center& center, const Change& change) {
     center.values.resize(kept);
 }
 
-void apply(const CenterLimit& limit, Center& center) {
+void apply(const CenterLimit& limit, Metric metric, Center& center) {
     std::vector<double> scratch;
-    const double theta = l1_threshold(center.values.data(), center.size(), limit.l1, limit.projection,
-                                      limit.epsilon, scratch);
+    double theta = 0;
+    if (metric == Metric::euclidean) {
+        theta = l1_threshold(center.values.data(), center.size(), limit.l1, limit.projection, limit.epsilon, scratch);
+    } else if (limit.l1 < INFINITY) {
+        // An L1 norm that is right to rounding is no reason to shrink again.
+        const double epsilon = limit.projection == Projection::epsilon ? limit.epsilon : 1e-12;
+        scratch.resize(center.size());
+        const Extent extent = take_magnitudes(center.values.data(), center.size(), scratch.data());
+        if (extent.sum > limit.l1 * (1 + epsilon)) theta = unit_threshold(scratch, extent, limit.l1, epsilon);
+    }
     if (theta > 0)
         filter(center, [&](double& value) {
             value = shrunk(value, theta);
@@ -180,7 +212,7 @@ Center center_of(Center mean, Metric metric, const CenterLimit& limit) {
     mean.compute_norm();
     if (metric == Metric::cosine) to_unit_length(mean);
     if (limit.active()) {
-        apply(limit, mean);
+        apply(limit, metric, mean);
         mean.compute_norm();
         if (metric == Metric::cosine) to_unit_length(mean);
     }

@@ -2,9 +2,11 @@
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from data import LAYOUTS, NAMES, csr, dense, problem, weights_for
@@ -633,6 +635,115 @@ def test_largest_entries_are_kept_and_of_equals_the_first():
     np.testing.assert_array_equal(dense(km.cluster_centers_), [[0, 3, -2, 0, 0]])
 
 
+@pytest.mark.parametrize("projection", ["exact", "epsilon"])
+@pytest.mark.parametrize("schedule", ["nested", "sculley"])
+def test_directions_stay_in_the_ball_and_at_unit_length(schedule, projection):
+    X = csr(unit(np.abs(problem("text")[0]) + 1e-3))
+    km = MiniBatchKMeans(
+        4, metric="cosine", schedule=schedule, batch_size=100, center_l1=2.0, projection=projection,
+        random_state=0,
+    ).fit(X)  # fmt: skip
+    centers = dense(km.cluster_centers_)
+    assert np.all(
+        np.abs(centers).sum(axis=1) <= 2.0 * (1.01 if projection == "epsilon" else 1 + 1e-9)
+    )
+    np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-12)
+    np.testing.assert_array_equal(km.labels_, km.predict(X))
+    assert km.inertia_ == pytest.approx(-km.score(X), rel=1e-9)
+
+
+def test_directions_within_the_ball_are_not_projected_again_by_every_batch():
+    X = csr(unit(np.abs(problem("text")[0]) + 1e-3))
+    scores = []
+    for batch in (600, 10):
+        km = MiniBatchKMeans(3, metric="cosine", center_l1=3.0, init=X[:3], reassignment_ratio=0)
+        for begin in range(0, 600, batch):
+            km.partial_fit(X[begin : begin + batch])
+        scores.append(km.score(X))
+    assert scores[1] > 1.1 * scores[0]
+
+
+# --- what a review found --------------------------------------------------------------------------
+
+
+def test_start_is_drawn_from_all_rows():
+    X = np.repeat(np.eye(5) * 10, 200, axis=0) + np.random.RandomState(0).rand(1000, 5) * 0.1
+    for seed in range(5):
+        assert MiniBatchKMeans(5, init_size=100, random_state=seed).fit(X).inertia_ < 10
+
+
+def test_start_is_drawn_from_rows_that_have_weight():
+    X, weights = np.arange(20.0)[:, None], np.array([0.0] * 18 + [1, 1])
+    km = MiniBatchKMeans(2, random_state=0).fit(X, sample_weight=weights)
+    np.testing.assert_array_equal(np.sort(km.cluster_centers_.ravel()), [18, 19])
+
+
+def test_labels_are_those_of_predict_when_fit_ends_early():
+    X = np.random.RandomState(0).randint(0, 4, size=(62, 1)).astype(float)
+    for seed in range(30):
+        km = MiniBatchKMeans(6, batch_size=40, init="random", max_iter=1, random_state=seed)
+        quietly(km, X)
+        np.testing.assert_array_equal(km.labels_, km.predict(X))
+
+
+def test_weights_that_wait_are_a_copy():
+    X, weights = problem("text")[0], np.ones(3)
+    km = MiniBatchKMeans(5, random_state=0)
+    with pytest.warns(UserWarning, match="are needed"):
+        km.partial_fit(csr(X[:3]), sample_weight=weights)
+    weights[:] = 100
+    assert km.partial_fit(csr(X[3:50]), sample_weight=np.ones(47)).counts_.sum() == 50
+
+
+def test_rows_without_weight_or_direction_are_waited_past():
+    km = MiniBatchKMeans(3, metric="cosine", zero_rows="first", random_state=0)
+    with pytest.warns(UserWarning, match="are needed"):
+        km.partial_fit(np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]]))
+    assert km.partial_fit(np.eye(3)).n_clusters_ == 3
+
+
+def test_stream_goes_on_after_a_fit_whose_rows_cancel():
+    X = np.array([[1.0], [-1.0]])
+    km = quietly(MiniBatchKMeans(1, metric="cosine", max_iter=1, random_state=0), X)
+    assert np.abs(km.partial_fit(X).cluster_centers_).sum() == 1
+
+
+def test_changed_parameters_are_refused_by_a_stream():
+    km = MiniBatchKMeans(3, random_state=0).partial_fit(X_OK)
+    for change in ({"metric": "cosine"}, {"n_clusters": 5}, {"center_l1": 1.0}):
+        with pytest.raises(ValueError, match=f"{next(iter(change))} changed"):
+            pickle.loads(pickle.dumps(km)).set_params(**change).partial_fit(X_OK)
+
+
+def test_refused_fit_leaves_the_model_as_it_was():
+    X = problem("text")[0]
+    bad = np.ones((10, 9))
+    bad[0, 0] = np.nan
+    for km in (MiniBatchKMeans(3, random_state=0), KMeans(3, random_state=0)):
+        labels = km.fit(X).predict(X)
+        with pytest.raises(ValueError, match="NaN"):
+            km.fit(bad)
+        np.testing.assert_array_equal(km.predict(X), labels)
+
+
+def test_names_keep_their_columns_when_features_grow():
+    X = np.abs(problem("text")[0])
+    km = MiniBatchKMeans(2, grow_features=True, random_state=0)
+    km.partial_fit(pd.DataFrame(X[:, :3], columns=list("abc")))
+    with pytest.raises(ValueError, match="not those of before"):
+        km.partial_fit(pd.DataFrame(X[:, :3], columns=list("cba")))
+    km.partial_fit(pd.DataFrame(X[:, :5], columns=list("abcde")))
+    assert {term for terms in km.top_terms(5) for term in terms} <= {"a", "b", "c", "x3", "x4"}
+
+
+def test_streams_of_several_threads_do_not_corrupt_each_other():
+    X = sp.random(400, 3000, density=0.02, format="csr", random_state=0)
+    km = MiniBatchKMeans(10, random_state=0, memory_limit=1000, n_threads=1).partial_fit(X)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: km.partial_fit(X) and km.predict(X), range(40)))
+    assert km.counts_.sum() >= 41 * 400
+
+
 # --- parameters ----------------------------------------------------------------------------------
 
 
@@ -651,6 +762,10 @@ def test_largest_entries_are_kept_and_of_equals_the_first():
         ({"center_nnz": 2.5}, "center_nnz"),
         ({"projection": "exakt"}, "Did you mean 'exact'"),
         ({"projection_epsilon": -1}, "projection_epsilon"),
+        ({"projection_epsilon": np.inf}, "projection_epsilon"),
+        ({"reassignment_ratio": 5}, "reassignment_ratio"),
+        ({"grow_features": "no"}, "grow_features"),
+        ({"metric": "cosine", "center_l1": 0.5}, "at least 1"),
         ({"zero_rows": "drop"}, "zero_rows"),
         ({"init": "spkm++"}, "cosine"),
         ({"n_clusters": 1000}, "n_clusters=1000"),

@@ -30,6 +30,7 @@ from sparsecluster.engine.resources import effective_memory_limit, effective_n_t
 from sparsecluster.engine.setting import Setting
 
 ZERO_ROWS = ("error", "first")
+SET_BY_CHECKS = ("n_features_in_", "feature_names_in_")
 
 
 class CenterEstimator(
@@ -113,16 +114,16 @@ class CenterEstimator(
         check_is_fitted(self, "cluster_centers_")
         check_number("n_terms", n_terms, Integral, 1)
         centers = sp.csr_array(self.cluster_centers_)
-        names = check_feature_names(feature_names, centers.shape[1])
+        names: Any = check_feature_names(feature_names, centers.shape[1])
         if names is None:
             names = self.feature_names_
         if names is None:
-            names = getattr(self, "feature_names_in_", None)
+            names = getattr(self, "feature_names_in_", [])
         terms = []
         for begin, end in zip(centers.indptr[:-1], centers.indptr[1:], strict=True):
             order = np.argsort(-centers.data[begin:end], kind="stable")[:n_terms]
             columns = centers.indices[begin:end][order[centers.data[begin:end][order] > 0]]
-            terms.append([f"x{c}" if names is None else str(names[c]) for c in columns])
+            terms.append([str(names[c]) if c < len(names) else f"x{c}" for c in columns])
         return terms
 
     def _prepare(self, X: Any) -> tuple[Rows, _core.Centers, int]:
@@ -164,7 +165,15 @@ class CenterEstimator(
     def _check_rows(self, X: Any, *, n_threads: int, reset: bool) -> Rows:
         if sp.issparse(X):
             check_structure(X)
-        rows = as_rows(self._validated(X, reset=reset), n_threads=n_threads)
+        before = {name: self.__dict__[name] for name in SET_BY_CHECKS if name in self.__dict__}
+        try:
+            rows = as_rows(self._validated(X, reset=reset), n_threads=n_threads)
+        except ValueError:
+            # What was refused must not change what the estimator knows of its columns.
+            for name in SET_BY_CHECKS:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
         if self._metric == "euclidean":
             return rows
         return unit_rows(

@@ -77,7 +77,8 @@ class MiniBatchKMeans(CenterEstimator):
         A center that has seen less than this share of what the busiest one has seen is put where a
         row of the batch is far from its own center. ("nested" refills empty clusters.)
     center_l1 : float or None, default=None
-        Sparse centers: project each onto the L1 ball of this radius after each batch.
+        Sparse centers: project each onto the L1 ball of this radius after each batch. For the
+        cosine all entries shrink by the same until the center of unit length lies in the ball.
     projection : {"epsilon", "exact"}, default="epsilon"
         How, as for :func:`~sparsecluster.project_l1`.
     projection_epsilon : float, default=0.01
@@ -90,32 +91,31 @@ class MiniBatchKMeans(CenterEstimator):
     zero_rows : {"error", "first"}, default="error"
         For the cosine: what to do with rows that are zero, as for SphericalKMeans.
     compute_labels : bool, default=True
-        Whether `fit` gives all rows their labels at the end.
+        Whether `fit` by "sculley" gives all rows their labels at the end ("nested" has them).
     random_state : int, RandomState or None, default=None
         Seed of batches and starting centers.
     n_threads, memory_limit, verbose, callback
-        As for :class:`~sparsecluster.KMeans`; an iteration is a batch.
+        As for :class:`~sparsecluster.KMeans`; with "sculley" an iteration of `fit` is a batch.
 
     Attributes
     ----------
     cluster_centers_ : csr_array or ndarray of shape (n_clusters_, n_features)
-        The centers, in float64; with the cosine and a limit their L1 norm is that of the projected
-        centers brought back to unit length.
+        The centers, in float64.
     labels_ : ndarray of int32
-        Nearest center of each row of `fit`; of `partial_fit` those of the batch, by the centers
-        that it met.
+        Nearest center of each row of `fit`; of `partial_fit` those of the rows that were learned
+        from (the batch, and what had waited), by the centers that they met.
     inertia_ : float
         Weighted sum of the squared distances of these rows to their centers; without labels an
         estimate from the batches.
     counts_ : ndarray of shape (n_clusters_,)
         Weight of the rows that each center has seen.
     n_iter_ : int
-        Batches, or iterations, of the fit.
+        Batches, or iterations, so far.
     n_steps_ : int
         Batches seen in all, `partial_fit` included.
     n_clusters_, history_, feature_names_
-        As for :class:`~sparsecluster.KMeans`; `cost` and `rows` of the history are those of a
-        batch.
+        As for :class:`~sparsecluster.KMeans`, of `fit`; `cost` and `rows` of the history are those
+        of a batch.
 
     Examples
     --------
@@ -213,13 +213,14 @@ class MiniBatchKMeans(CenterEstimator):
         columns = _core.column_stats(rows.core, setting.weights)
         useful = self._useful(rows, setting)
         batches = NestedBatches(rows, self._batch_rows, setting.random_state, useful)
+        sample = np.sort(batches.drawn[: min(self._seed_rows, int(useful.sum()))])
+        start = self._start(rows, sample, setting).limited(self._limit, self.metric)
         rows = batches.rows
         if setting.weights is not None:
             setting = replace(setting, weights=setting.weights[batches.order])
-        sample = np.arange(min(self._seed_rows, int(useful.sum())))
         found = iterate(
             rows,
-            self._start(rows, sample, setting).limited(self._limit, self.metric),
+            start,
             setting,
             columns=columns,
             tolerance=shift_tolerance(self.tol, columns),
@@ -340,16 +341,25 @@ class MiniBatchKMeans(CenterEstimator):
         if fresh:
             self._sparse = rows.sparse
             self.feature_names_ = None
-        if self._stream is None:
+        stream = self._stream
+        if stream is None:
             started = self._wait(rows, weights, n_threads)
             if started is None:
                 return self
-            rows, weights = started
-        assert self._stream is not None
-        self._stream.widen(rows.n_features)
-        self.n_features_in_ = rows.n_features
+            stream, rows, weights = started
+        elif stream.made_with != self._frozen:
+            changed = [
+                name for name, value in self._frozen.items() if stream.made_with[name] != value
+            ]
+            raise ValueError(
+                f"{', '.join(changed)} changed after the first batch: a stream cannot follow that. "
+                f"Start again with a clone of the estimator."
+            )
+        stream.widen(rows.n_features)
         n_threads = threads_for(rows.core.nnz * self.n_clusters, n_threads)
-        learned = self._stream.learn(rows, weights, n_threads)
+        learned = stream.learn(rows, weights, n_threads)
+        self._stream, self._waiting = stream, None
+        self.n_features_in_ = rows.n_features
         self.labels_ = learned.labels
         self.inertia_ = learned.cost
         self.n_iter_ = self._stream.n_batches
@@ -357,8 +367,8 @@ class MiniBatchKMeans(CenterEstimator):
 
     def _wait(
         self, rows: Rows, weights: np.ndarray | None, n_threads: int
-    ) -> tuple[Rows, np.ndarray | None] | None:
-        """Keep rows until there are enough to start from; then start, and give them back."""
+    ) -> tuple[Stream, Rows, np.ndarray | None] | None:
+        """Keep rows until there are enough to start a stream from; then give back both."""
         waiting = self._waiting or Waiting(check_random_state(self.random_state))
         rows, weights = waiting.joined_by(rows, weights, n_threads)
         seeded = isinstance(self.init, str) or callable(self.init)
@@ -369,12 +379,11 @@ class MiniBatchKMeans(CenterEstimator):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 centers = self._best_start(rows, setting)
             if centers.n_clusters < self.n_clusters:
-                rows, weights = distinct_rows(rows, weights, n_threads)
+                useful = np.flatnonzero(self._useful(rows, setting))
+                rows, weights = distinct_rows(rows, weights, useful, n_threads)
                 missing = self.n_clusters - rows.n_rows
             if missing <= 0:
-                self._stream = self._new_stream(centers, waiting.random_state)
-                self._waiting = None
-                return rows, weights
+                return self._new_stream(centers, waiting.random_state), rows, weights
         waiting.keep(rows, weights)
         self._waiting = waiting
         self.n_features_in_ = rows.n_features
@@ -405,8 +414,15 @@ class MiniBatchKMeans(CenterEstimator):
             limit=self._limit,
             memory_limit=effective_memory_limit(self.memory_limit),
             reassignment_ratio=self.reassignment_ratio,
+            made_with=self._frozen,
             seen=seen,
         )
+
+    @property
+    def _frozen(self) -> dict[str, Any]:
+        """The parameters that a stream cannot change."""
+        names = ("n_clusters", "metric", "center_l1", "projection", "projection_epsilon")
+        return {name: getattr(self, name) for name in (*names, "center_nnz")}
 
     def _setting(
         self,
@@ -486,6 +502,7 @@ class MiniBatchKMeans(CenterEstimator):
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if reset or not self.grow_features:
             return super()._validated(X, reset=reset)
+        self._check_names(X)
         X = check_array(X, input_name="X", **INPUT)
         missing = self.n_features_in_ - X.shape[1]
         if missing <= 0:
@@ -494,6 +511,18 @@ class MiniBatchKMeans(CenterEstimator):
             return np.pad(X, ((0, 0), (0, missing)))
         shape = (X.shape[0], self.n_features_in_)
         return type(X)((X.data, X.indices, X.indptr), shape=shape, copy=False)
+
+    def _check_names(self, X: Any) -> None:
+        """Columns that have names keep their places when others join them."""
+        known, names = getattr(self, "feature_names_in_", None), getattr(X, "columns", None)
+        if known is None or names is None:
+            return
+        shared = min(len(known), len(names))
+        if list(known[:shared]) != list(names[:shared]):
+            raise ValueError(
+                "The columns of X are not those of before, in the same order: new ones must come "
+                "behind the known ones."
+            )
 
     def _check_parameters(self) -> None:
         check_name("metric", self.metric, METRICS)
@@ -504,9 +533,18 @@ class MiniBatchKMeans(CenterEstimator):
         for name in ("batch_size", "init_size", "max_no_improvement", "center_nnz"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), Integral, 1)
-        check_number("reassignment_ratio", self.reassignment_ratio, Real, 0)
-        check_number("projection_epsilon", self.projection_epsilon, Real, 0)
+        for name in ("grow_features", "compute_labels"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+        for name in ("reassignment_ratio", "projection_epsilon"):
+            check_number(name, getattr(self, name), Real, 0)
+            if not getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be at most 1, got {getattr(self, name)!r}.")
         if self.center_l1 is not None:
             check_number("center_l1", self.center_l1, Real, 0)
-            if not 0 < self.center_l1 < np.inf:
-                raise ValueError(f"center_l1 must be positive and finite, got {self.center_l1!r}.")
+            least = 1 if self.metric == "cosine" else 0
+            if not least <= self.center_l1 < np.inf or self.center_l1 == 0:
+                raise ValueError(
+                    f"center_l1 must be positive and finite, and for the cosine at least 1 (the "
+                    f"least L1 norm of a center of unit length), got {self.center_l1!r}."
+                )

@@ -59,9 +59,8 @@ def project_l1(v: Any, radius: float, *, method: str = "exact", epsilon: float =
             raise ValueError(f"v must be a vector or a matrix, got {projected.ndim} dimensions.")
         values = projected.reshape(-1)
         bounds = np.arange(0, values.size + 1, max(projected.shape[-1], 1))
-    # A sum is finite if all is; where it is not, the values may still be.
-    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-        raise ValueError("v contains NaN or infinity.")
+    if not np.isfinite(values.sum()):
+        raise ValueError("v contains NaN or infinity, or values too large to add up.")
     for begin, end in pairwise(bounds):
         _core.project_l1(values[begin:end], float(radius), method, float(epsilon))
     if sp.issparse(projected):

@@ -25,7 +25,7 @@ class Smoothed:
     stale: int = 0  #: batches since the cost was lowest
 
     def add(self, cost: float, shift: float) -> None:
-        """Take in what a batch gave, both per row."""
+        """Take in what a batch gave; the cost per row."""
         self.cost = self._mean(self.cost, cost)
         self.shift = self._mean(self.shift, shift)
         self.stale = 0 if self.cost < self.lowest else self.stale + 1

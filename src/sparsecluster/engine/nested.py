@@ -15,7 +15,7 @@ class NestedBatches:
     """Rows in a random order, of which the first take part; every batch holds the ones before.
 
     `rows` shows the rows that take part, by their place in the order. Rows that are not `useful`
-    come last.
+    come in the last batches.
     """
 
     def __init__(
@@ -30,10 +30,10 @@ class NestedBatches:
         self.sizes = [min(first, n_rows)]
         while self.sizes[-1] < n_rows:
             self.sizes.append(min(2 * self.sizes[-1], n_rows))
-        self.order = random_state.permutation(n_rows)
-        self.order = np.concatenate(
-            [self.order[useful[self.order]], self.order[~useful[self.order]]]
-        )
+        drawn = random_state.permutation(n_rows)
+        #: the rows as they were drawn: any first part of them is a random sample
+        self.drawn = np.concatenate([drawn[useful[drawn]], drawn[~useful[drawn]]])
+        self.order = self.drawn.copy()
         # In the order of X within what a batch adds: memory is read forwards.
         for begin, end in zip([0, *self.sizes[:-1]], self.sizes, strict=True):
             self.order[begin:end].sort()

@@ -31,13 +31,12 @@ class Learned:
     labels: np.ndarray
     cost: float  #: weighted sum of the squared distances
     shift: float  #: sum of the squared shifts of the centers
-    replaced: int  #: starved centers that were put elsewhere
 
 
 class Stream:
     """Centers, and how much each has seen: that much less it moves for a new row.
 
-    It can be pickled, and goes on as if it had not been.
+    It can be pickled, and goes on with the same labels and centers, to the bit.
     """
 
     def __init__(
@@ -49,20 +48,25 @@ class Stream:
         limit: _core.CenterLimit,
         memory_limit: int,
         reassignment_ratio: float,
+        made_with: dict[str, Any],
         seen: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.random_state = random_state
         self.n_batches = 0
+        self.made_with = made_with  #: parameters that must not change
         self._setting = (metric, limit, memory_limit // 4)
         self._ratio = reassignment_ratio
         self._rows_since_check = 0
-        sums, counts = centers.limited(limit, metric), np.zeros(centers.n_clusters)
-        if seen is not None:
-            counts, lengths = seen
-            times = np.where(counts > 0, lengths, 1.0)
-            sums = centers_.to_core(centers_.from_core(sums) * times[:, None])
-        self._core = _core.MiniBatch(sums, counts, *self._setting)
         self._shown: sp.csr_array | None = None
+        if seen is None:
+            sums, counts = centers.limited(limit, metric), np.zeros(centers.n_clusters)
+        else:
+            # Shown as they are, not as the sums divided again.
+            self._shown = centers_.from_core(centers)
+            counts, times = seen
+            times = np.where(counts > 0, times, 1.0)
+            sums = centers_.to_core(self._shown * times[:, None])
+        self._core = _core.MiniBatch(sums, counts, *self._setting)
 
     @property
     def centers(self) -> sp.csr_array:
@@ -84,36 +88,33 @@ class Stream:
 
     def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Learned:
         """Give each row its nearest center, then move the centers towards their rows."""
-        self._shown = None
         labels = np.empty(rows.n_rows, dtype=np.int32)
         shift, distance2 = self._core.learn(rows.core, weights, labels, n_threads)
+        self._shown = None
         weighted = distance2 if weights is None else weights * distance2
         self.n_batches += 1
         self._rows_since_check += rows.n_rows
-        return Learned(
-            labels,
-            cost=math.fsum(weighted),
-            shift=total_shift(shift),
-            replaced=self._replace_starved(rows, weighted),
-        )
+        self._replace_starved(rows, weighted)
+        return Learned(labels, cost=math.fsum(weighted), shift=total_shift(shift))
 
-    def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> int:
+    def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> None:
         """Put centers that saw next to nothing where rows of this batch are far from theirs."""
         counts = self._core.counts
         if self._rows_since_check < ROWS_BETWEEN_CHECKS * len(counts):
-            return 0
+            return
         self._rows_since_check = 0
         starved = np.flatnonzero(counts < self._ratio * counts.max())
-        far = np.flatnonzero((weighted > 0) & (rows.core.norm2 > 0))
+        chance = weighted / max(weighted.max(), np.finfo(float).tiny)
+        far = np.flatnonzero((chance > 1e-12) & (rows.core.norm2 > 0))
         starved = starved[np.argsort(counts[starved], kind="stable")]
         starved = starved[: min(len(far), rows.n_rows // 2)]
         if not len(starved):
-            return 0
-        chance = weighted[far] / weighted[far].sum()
+            return
+        chance = chance[far] / chance[far].sum()
         drawn = self.random_state.choice(far, len(starved), replace=False, p=chance)
         fed = np.delete(counts, starved)
         self._core.place(starved.astype(np.int32), rows.core, drawn, float(fed.min()))
-        return len(starved)
+        self._shown = None
 
     def __getstate__(self) -> dict[str, Any]:
         metric, limit, head_limit = self._setting
@@ -146,12 +147,18 @@ def what_was_seen(
         return counts, counts
     distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
     cosines = 0.5 * (rows.core.norm2 + 1 - distance2)
-    return counts, np.bincount(labels, share * cosines, minlength=centers.n_clusters)
+    lengths = np.bincount(labels, share * cosines, minlength=centers.n_clusters)
+    # Where rows have moved on, their cosines may add up to nothing: the center stays as it is.
+    return counts, np.where(lengths > 1e-9 * counts, lengths, counts)
 
 
 def check_sums(rows: Rows, weights: np.ndarray | None) -> None:
     """Refuse rows whose sums, or the squares of these, might overflow."""
-    heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
+    lightest, heaviest = 1.0, 1.0
+    if weights is not None:
+        lightest, heaviest = float(weights[weights > 0].min()), max(1.0, float(weights.max()))
+    if lightest < 1 / LARGEST_TERM:
+        raise ValueError(f"sample_weight has values below {1 / LARGEST_TERM:g}. Scale it first.")
     if not rows.core.max_norm * heaviest <= LARGEST_TERM:
         raise ValueError(
             f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in float64. "
@@ -193,20 +200,22 @@ class Waiting:
     def keep(self, rows: Rows, weights: np.ndarray | None) -> None:
         """Let these rows wait, as a copy."""
         self._matrix = rows.matrix.copy()
-        self._weights = weights
+        self._weights = None if weights is None else weights.copy()
 
 
 def distinct_rows(
-    rows: Rows, weights: np.ndarray | None, n_threads: int
+    rows: Rows, weights: np.ndarray | None, useful: np.ndarray, n_threads: int
 ) -> tuple[Rows, np.ndarray]:
-    """Each different row once, with the weight of all that are equal to it."""
-    matrix = sp.csr_array(rows.matrix, copy=True)
+    """Of the useful rows each different one once, with the weight of all that are equal to it."""
+    kept = rows.matrix[useful]
+    weights = None if weights is None else weights[useful]
+    matrix = sp.csr_array(kept, copy=True)
     matrix.eliminate_zeros()
     numbers: dict[bytes, int] = {}
-    group = np.empty(rows.n_rows, dtype=np.int64)
+    group = np.empty(len(useful), dtype=np.int64)
     for i, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
         key = matrix.indices[begin:end].tobytes() + b"|" + matrix.data[begin:end].tobytes()
         group[i] = numbers.setdefault(key, len(numbers))
     first = np.unique(group, return_index=True)[1]
     share = np.bincount(group, weights)
-    return as_rows(rows.matrix[first], n_threads=n_threads), share.astype(np.float64)
+    return as_rows(kept[first], n_threads=n_threads), share.astype(np.float64)
