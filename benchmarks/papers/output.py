@@ -89,7 +89,7 @@ def lines(
         axis.set_xscale("log")
         axis.set_title(title)
         axis.set_xlabel(labels[0])
-        axis.set_ylim(top=top)
+        axis.set_ylim(-0.1 * top, top)
         axis.axhline(0, color="black", linewidth=0.6)
     axes[0].set_ylabel(labels[1])
     finish(figure, axes, path)
