@@ -1,7 +1,7 @@
 // Mini-batch k-means (Sculley 2010): each batch is assigned to the centers as they are, then every center moves
 // towards its rows with its own learning rate, one over the rows that it has seen: it is the mean of them all.
 // A small batch costs what its entries cost, whatever the centers hold; a large one pays for an index of the
-// centers. Nothing that is kept depends on how many rows there were.
+// centers, and limited centers are written out for every batch. Nothing that is kept depends on how many rows there were.
 #pragma once
 
 #include <algorithm>
