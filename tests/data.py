@@ -13,10 +13,14 @@ def text(rng, n_rows=600, n_features=150):
     return X * rng.random((n_rows, n_features))
 
 
-def unit(rng):
-    X = text(rng)
-    length = np.linalg.norm(X, axis=1, keepdims=True)
+def directions(X):
+    """Rows, or a row, at unit length; zero stays zero."""
+    length = np.linalg.norm(X, axis=-1, keepdims=True)
     return np.divide(X, length, where=length > 0, out=np.zeros_like(X))
+
+
+def unit(rng):
+    return directions(text(rng))
 
 
 def signed(rng):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from data import LAYOUTS, NAMES, csr, dense, problem, weights_for
+from data import LAYOUTS, NAMES, csr, dense, directions, problem, weights_for
 from oracle import cost, nearest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -23,11 +23,6 @@ DRAWN_BY_POSITION = {
     "check_sample_weight_equivalence_on_dense_data": "batches are drawn by position",
     "check_sample_weight_equivalence_on_sparse_data": "batches are drawn by position",
 }
-
-
-def unit(X):
-    length = np.linalg.norm(X, axis=-1, keepdims=True)
-    return np.divide(X, length, where=length > 0, out=np.zeros_like(X))
 
 
 class Oracle:
@@ -52,7 +47,7 @@ class Oracle:
             if self.metric == "euclidean":
                 self.centers[k] = self.sums[k] / self.counts[k]
             elif np.linalg.norm(self.sums[k]) > 0:
-                self.centers[k] = unit(self.sums[k])
+                self.centers[k] = directions(self.sums[k])
         return labels, loss
 
 
@@ -95,8 +90,8 @@ KEPT = pytest.mark.parametrize("memory_limit", [None, 1000], ids=["table", "list
 def test_every_batch_equals_the_oracle(name, metric, dtype, weighted, memory_limit):
     X, centers = problem(name, dtype)
     if metric == "cosine":
-        X = unit(X).astype(dtype).astype(float)
-        centers = unit(np.where(np.any(centers, axis=1, keepdims=True), centers, 1.0))
+        X = directions(X).astype(dtype).astype(float)
+        centers = directions(np.where(np.any(centers, axis=1, keepdims=True), centers, 1.0))
     weights = weights_for(len(X)) if weighted else None
     oracle = Oracle(centers, metric)
     km = stream_of(centers, metric=metric, zero_rows="first", memory_limit=memory_limit)
@@ -131,12 +126,12 @@ def test_layout_and_batch_size_make_no_difference_to_the_oracle(layout, batch, s
 def test_long_stream_of_signed_values_does_not_drift(metric):
     # The sums grow and shrink again: running norms must not keep what was taken away.
     rng = np.random.default_rng(0)
-    centers = unit(rng.normal(size=(6, 12)))
+    centers = directions(rng.normal(size=(6, 12)))
     oracle, km = Oracle(centers, metric), stream_of(centers, metric=metric)
     for step in range(120):
         X = rng.normal(size=(25, 12)) * 10.0 ** rng.integers(-3, 4)
         X = np.concatenate([X, -X]) if step % 2 else X
-        X = unit(X) if metric == "cosine" else X
+        X = directions(X) if metric == "cosine" else X
         labels, _ = oracle.learn(X)
         np.testing.assert_array_equal(km.partial_fit(csr(X)).labels_, labels)
     np.testing.assert_allclose(dense(km.cluster_centers_), oracle.centers, rtol=1e-7, atol=1e-10)
@@ -194,7 +189,7 @@ def test_partial_fit_goes_on_after_fit():
 
 @pytest.mark.parametrize("weights", [None, [0.0, 1.0, 1.0]], ids=["alike", "weighted"])
 def test_opposite_rows_have_no_direction_and_the_first_stands_for_them(weights):
-    x = unit(np.arange(1.0, 8.0))
+    x = directions(np.arange(1.0, 8.0))
     X = np.array([np.eye(7)[4], x, -x])
     km = stream_of(np.eye(7)[:1], metric="cosine")
     if weights is None:
@@ -207,9 +202,9 @@ def test_opposite_rows_have_no_direction_and_the_first_stands_for_them(weights):
 def test_shifts_of_a_stream_are_what_the_centers_moved():
     rng = np.random.default_rng(0)
     for metric in ("euclidean", "cosine"):
-        X = unit(rng.normal(size=(60, 9)))
+        X = directions(rng.normal(size=(60, 9)))
         X[30:] = -X[:30]  # all is taken back
-        centers = unit(rng.normal(size=(4, 9)))
+        centers = directions(rng.normal(size=(4, 9)))
         stream = stream_of(centers, metric=metric).partial_fit(csr(X[:5]))._stream
         for begin in range(5, 60, 5):
             before = stream.centers.toarray()
@@ -392,7 +387,7 @@ def test_labels_are_those_of_the_nearest_centers(name, schedule, metric, weighte
         12, schedule=schedule, metric=metric, batch_size=50, random_state=0, zero_rows="first"
     )
     quietly(km, csr(X, "float32"), sample_weight=weights)
-    X = unit(X).astype("float32").astype(float) if metric == "cosine" else X
+    X = directions(X).astype("float32").astype(float) if metric == "cosine" else X
     centers = dense(km.cluster_centers_)
     np.testing.assert_array_equal(km.labels_, nearest(X, centers))
     np.testing.assert_array_equal(km.labels_, km.predict(csr(X, "float32")))
@@ -473,7 +468,7 @@ def test_costs_of_the_history_are_those_of_the_rows_that_took_part(metric, weigh
     useful = np.ones(len(X), dtype=bool) if weights is None else weights > 0
     rows = as_rows(csr(X), n_threads=1)
     order = NestedBatches(rows, 100, np.random.RandomState(3), useful).order[:100]
-    X = unit(X[order]) if metric == "cosine" else X[order]
+    X = directions(X[order]) if metric == "cosine" else X[order]
     weights = None if weights is None else weights[order]
     # After one iteration the centers are the means of what the first batch was assigned to, so no
     # other centers of these labels cost less.
@@ -522,7 +517,7 @@ def test_every_pass_takes_each_row_once():
 
 
 def test_without_labels_the_cost_is_estimated():
-    X = csr(unit(problem("text")[0]))
+    X = csr(directions(problem("text")[0]))
     options = {"schedule": "sculley", "batch_size": 200, "random_state": 0}
     labelled = MiniBatchKMeans(5, **options).fit(X)
     km = MiniBatchKMeans(5, compute_labels=False, **options).fit(X)
@@ -572,7 +567,7 @@ def test_init_can_be_a_function():
 @pytest.mark.parametrize("projection", ["exact", "epsilon"])
 @pytest.mark.parametrize("schedule", ["nested", "sculley"])
 def test_centers_stay_in_the_ball(schedule, projection):
-    X = csr(unit(problem("text")[0]))
+    X = csr(directions(problem("text")[0]))
     km = MiniBatchKMeans(
         6, schedule=schedule, batch_size=100, center_l1=1.2, projection=projection, random_state=0
     ).fit(X)
@@ -638,7 +633,7 @@ def test_largest_entries_are_kept_and_of_equals_the_first():
 @pytest.mark.parametrize("projection", ["exact", "epsilon"])
 @pytest.mark.parametrize("schedule", ["nested", "sculley"])
 def test_directions_stay_in_the_ball_and_at_unit_length(schedule, projection):
-    X = csr(unit(np.abs(problem("text")[0]) + 1e-3))
+    X = csr(directions(np.abs(problem("text")[0]) + 1e-3))
     km = MiniBatchKMeans(
         4, metric="cosine", schedule=schedule, batch_size=100, center_l1=2.0, projection=projection,
         random_state=0,
@@ -653,7 +648,7 @@ def test_directions_stay_in_the_ball_and_at_unit_length(schedule, projection):
 
 
 def test_directions_within_the_ball_are_not_projected_again_by_every_batch():
-    X = csr(unit(np.abs(problem("text")[0]) + 1e-3))
+    X = csr(directions(np.abs(problem("text")[0]) + 1e-3))
     scores = []
     for batch in (600, 10):
         km = MiniBatchKMeans(3, metric="cosine", center_l1=3.0, init=X[:3], reassignment_ratio=0)

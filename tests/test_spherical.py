@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from data import LAYOUTS, NAMES, csr, dense, problem, weights_for
+from data import LAYOUTS, NAMES, csr, dense, directions, problem, weights_for
 from oracle import cost, lloyd, nearest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -18,11 +18,6 @@ DRAWN_BY_POSITION = {
     "check_sample_weight_equivalence_on_dense_data": "seeds are drawn by position",
     "check_sample_weight_equivalence_on_sparse_data": "seeds are drawn by position",
 }
-
-
-def directions(X):
-    length = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.divide(X, length, where=length > 0, out=np.zeros_like(X))
 
 
 @cache

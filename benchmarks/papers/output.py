@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +57,13 @@ def bars(
     path: Path, panels: dict[str, dict[str, list[float]]], ticks: list[str], label: str
 ) -> None:
     """A panel a key, groups of bars at the ticks, one bar a series."""
-    made = panels_for(len(panels))
-    if made is None:
-        return
-    figure, axes = made
-    for axis, (title, series) in zip(axes, panels.items(), strict=True):
+    for axis, series in drawn(path, panels):
         width = 0.8 / len(series)
         for position, (name, values) in enumerate(series.items()):
             places = [tick + position * width for tick in range(len(values))]
             axis.bar(places, values, width, label=name)
         axis.set_xticks([tick + 0.4 - width / 2 for tick in range(len(ticks))], ticks)
-        axis.set_title(title)
         axis.set_ylabel(label)
-        axis.axhline(0, color="black", linewidth=0.6)
-    finish(figure, axes, path)
 
 
 def lines(
@@ -79,39 +73,32 @@ def lines(
     top: float,
 ) -> None:
     """A panel a key, a line a series, over log x; what is above the top is left out."""
-    made = panels_for(len(panels))
-    if made is None:
-        return
-    figure, axes = made
-    for axis, (title, series) in zip(axes, panels.items(), strict=True):
+    for axis, series in drawn(path, panels):
         for name, points in series.items():
             axis.plot(*zip(*points, strict=True), "o-", markersize=3, label=name)
         axis.set_xscale("log")
-        axis.set_title(title)
         axis.set_xlabel(labels[0])
+        axis.set_ylabel(labels[1])
         axis.set_ylim(-0.1 * top, top)
-        axis.axhline(0, color="black", linewidth=0.6)
-    axes[0].set_ylabel(labels[1])
-    finish(figure, axes, path)
 
 
-def panels_for(count: int) -> tuple[Any, Any] | None:
-    """A figure with panels side by side; None, with a word, where matplotlib is not there."""
+def drawn(path: Path, panels: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Panels side by side, one after the other to be filled; the picture is written at the end."""
     try:
         import matplotlib
     except ImportError:
         tell("No plot: matplotlib is not installed (extra `bench`).")
-        return None
+        return
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(
-        1, count, figsize=(4.2 * count, 3.6), squeeze=False, layout="constrained"
+        1, len(panels), figsize=(4.2 * len(panels), 3.6), squeeze=False, layout="constrained"
     )
-    return figure, axes[0]
-
-
-def finish(figure: Any, axes: Any, path: Path) -> None:
-    axes[0].legend()
+    for axis, (title, series) in zip(axes[0], panels.items(), strict=True):
+        axis.set_title(title)
+        axis.axhline(0, color="black", linewidth=0.6)
+        yield axis, series
+    axes[0][0].legend()
     figure.savefig(path.with_suffix(".png"), dpi=130)
     tell(f"written: {path.with_suffix('.png')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
@@ -34,7 +35,7 @@ SET_BY_CHECKS = ("n_features_in_", "feature_names_in_")
 
 
 class CenterEstimator(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
 ):
     """A clustering by its centers: every row belongs to the nearest one."""
 
@@ -59,11 +60,11 @@ class CenterEstimator(
     def _metric(self) -> str:
         return "euclidean"
 
+    @abstractmethod
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
     ) -> CenterEstimator:
         """Cluster the rows of X."""
-        raise NotImplementedError
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None

@@ -50,9 +50,11 @@ def project_l1(v: Any, radius: float, *, method: str = "exact", epsilon: float =
             raise ValueError(f"{name} must be finite, got {value!r}.")
     if sp.issparse(v):
         check_structure(v, "v")
-        projected = sp.csr_array(v, dtype=np.float64, copy=True)
-        projected.sum_duplicates()
-        values, bounds = projected.data, projected.indptr
+        rows = sp.csr_array(v)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        values, bounds = rows.data.astype(np.float64), rows.indptr
     else:
         projected = np.array(v, dtype=np.float64, order="C")
         if projected.ndim not in (1, 2):
@@ -63,6 +65,9 @@ def project_l1(v: Any, radius: float, *, method: str = "exact", epsilon: float =
         raise ValueError("v contains NaN or infinity, or values too large to add up.")
     for begin, end in pairwise(bounds):
         _core.project_l1(values[begin:end], float(radius), method, float(epsilon))
-    if sp.issparse(projected):
-        projected.eliminate_zeros()
-    return projected
+    if not sp.issparse(v):
+        return projected
+    # Only what is left gets columns.
+    kept = np.flatnonzero(values)
+    indptr = np.searchsorted(kept, bounds).astype(bounds.dtype)
+    return sp.csr_array((values[kept], rows.indices[kept], indptr), shape=rows.shape)
