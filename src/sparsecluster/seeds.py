@@ -102,7 +102,7 @@ def seed_centers(
     )
     centers, indices = seeding.seed_by_name(method, rows, n_clusters, setting, options)
     if indices is not None:
-        return rows.matrix[indices], indices
+        return rows.picked(indices), indices
     return (centers if rows.sparse else centers.toarray()), None
 
 

@@ -3,37 +3,81 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
 
+if TYPE_CHECKING:
+    from sparsecluster.data.recipe import Recipe
+
 MAX_INDEX = np.iinfo(np.int32).max
 TINY_NORM2 = 1e-280  # below, squares lose digits
 LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
 
 
-@dataclass(frozen=True)
 class Rows:
-    """A checked matrix (CSR with sorted rows, or a C-ordered array) and its view in the core.
+    """Rows of data: what :func:`read` and :func:`open_store` give, and every `fit` takes.
 
-    The view may be that of a selection: some rows of the matrix, in another order.
+    Attributes
+    ----------
+    matrix : csr_array or ndarray
+        The values; memory-mapped where they come from a store.
+    feature_names : ndarray of str or None
+        Names of the columns, where the file has them.
+    labels : ndarray, csr_array or None
+        Labels that the file has for its rows: one number a row, or where rows have any number of
+        labels an indicator matrix, rows x labels.
+    recipe : Recipe or None
+        How the file became rows, so that others can become rows in the same way.
+    shape : tuple of int
+        Numbers of rows and columns.
     """
 
-    matrix: Any
-    core: _core.Rows
-    selected: np.ndarray | None = None  #: the selection; None for all rows
+    # For the engine: CSR has sorted rows, an array is C-ordered. `core` is the view in the core, of
+    # all rows or of a selection: some rows of the matrix, in another order.
+    def __init__(
+        self,
+        matrix: Any,
+        core: _core.Rows | None = None,
+        selected: np.ndarray | None = None,
+        *,
+        feature_names: np.ndarray | None = None,
+        labels: Any = None,
+        recipe: Recipe | None = None,
+    ) -> None:
+        self.matrix = matrix
+        self.selected = selected
+        self.feature_names = feature_names
+        self.labels = labels
+        self.recipe = recipe
+        self._core = core
+
+    @property
+    def core(self) -> _core.Rows:
+        """The view in the core; what was not checked yet is checked now."""
+        if self._core is None:
+            self._core = self._checked()
+        return self._core
+
+    def _checked(self) -> _core.Rows:
+        """The view of a matrix that was not looked at before."""
+        raise NotImplementedError
 
     @property
     def n_rows(self) -> int:
-        return int(self.core.n_rows)
+        return int(self.matrix.shape[0] if self._core is None else self._core.n_rows)
 
     @property
     def n_features(self) -> int:
-        return int(self.core.n_features)
+        return int(self.matrix.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_features
 
     @property
     def sparse(self) -> bool:
@@ -41,9 +85,27 @@ class Rows:
 
     def take(self, indices: np.ndarray) -> sp.csr_array:
         """The rows at these indices, in float64."""
+        return sp.csr_array(self.picked(indices), dtype=np.float64)
+
+    def picked(self, indices: np.ndarray) -> Any:
+        """The rows at these indices as a matrix of their own, in their own type."""
+        indices = np.asarray(indices, dtype=np.int64)
         if self.selected is not None:
             indices = self.selected[indices]
-        return sp.csr_array(self.matrix[indices], dtype=np.float64)
+        if not self.sparse:
+            return self.matrix[indices]
+        # Not by scipy, which brings 32- and 64-bit indices to one type: a copy of all of them.
+        starts = np.asarray(self.matrix.indptr[indices], dtype=np.int64)
+        lengths = np.asarray(self.matrix.indptr[indices + 1], dtype=np.int64) - starts
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        picked = (self.matrix.data[entries], self.matrix.indices[entries], indptr)
+        return type(self.matrix)(picked, shape=(len(indices), self.n_features))
+
+    def in_blocks(self, n_rows: int = 1 << 16) -> Iterator[tuple[int, sp.csr_array]]:
+        """The rows in float64, so many at a time, and where each block begins."""
+        for begin in range(0, self.n_rows, n_rows):
+            yield begin, self.take(np.arange(begin, min(begin + n_rows, self.n_rows)))
 
     def select(self, indices: np.ndarray) -> Rows:
         """These rows, in this order, without a copy of their entries."""
@@ -99,19 +161,20 @@ def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
             f"{name} has the shape {matrix.shape}; at most 2**31 - 1 rows and columns are "
             f"supported. Drop the empty columns, or hash the features into fewer."
         )
-    rows = Rows(matrix, _core_rows(matrix))
+    rows = Rows(matrix, core_rows(matrix))
     fault, row = rows.core.inspect(n_threads)
     if fault == "unsorted":
         matrix = matrix.copy()
         matrix.sum_duplicates()
-        rows = Rows(matrix, _core_rows(matrix))
+        rows = Rows(matrix, core_rows(matrix))
         fault, row = rows.core.inspect(n_threads)
     if fault != "none":
-        raise ValueError(_explain(fault, row, matrix, name))
+        raise ValueError(explain(fault, row, matrix, name))
     return rows
 
 
-def _core_rows(matrix: Any) -> _core.Rows:
+def core_rows(matrix: Any) -> _core.Rows:
+    """The view of a matrix in the core, not inspected yet."""
     if not sp.issparse(matrix):
         return _core.Rows.dense(matrix)
     indices = matrix.indices
@@ -125,7 +188,8 @@ def _core_rows(matrix: Any) -> _core.Rows:
     )
 
 
-def _explain(fault: str, row: int, matrix: Any, name: str) -> str:
+def explain(fault: str, row: int, matrix: Any, name: str) -> str:
+    """What is wrong with a matrix, in words."""
     if fault == "indptr":
         return f"{name} is not a consistent CSR matrix: indptr decreases at row {row}."
     if fault == "feature_range":

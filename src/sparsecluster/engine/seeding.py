@@ -33,7 +33,7 @@ def seed(
 ) -> _core.Centers:
     """Centers to start from; fewer, with a warning, where there are fewer distinct rows."""
     if callable(init):
-        matrix = rows.matrix if rows.selected is None else rows.matrix[rows.selected]
+        matrix = rows.matrix if rows.selected is None else rows.picked(np.arange(rows.n_rows))
         init = init(matrix, n_clusters, random_state=setting.random_state)
         if isinstance(init, tuple):
             raise ValueError(
@@ -388,12 +388,12 @@ def _means(rows: Rows, parts: list[np.ndarray], setting: SeedSetting) -> sp.csr_
 
 def _combined(rows: Rows, members: list[np.ndarray], shares: list[np.ndarray]) -> sp.csr_array:
     indptr = np.concatenate([[0], np.cumsum([len(part) for part in members])])
-    columns = np.concatenate(members)
-    if rows.selected is not None:
-        columns = rows.selected[columns]
-    shape = (len(members), rows.matrix.shape[0])
-    pick = sp.csr_array((np.concatenate(shares), columns, indptr), shape=shape)
-    return sp.csr_array(pick @ sp.csr_array(rows.matrix, dtype=np.float64))
+    entries = (np.concatenate(shares), np.concatenate(members), indptr)
+    pick = sp.csc_array(sp.csr_array(entries, shape=(len(members), rows.n_rows)))
+    combined = sp.csr_array((len(members), rows.n_features))
+    for begin, block in rows.in_blocks():
+        combined += pick[:, begin : begin + block.shape[0]] @ block
+    return combined
 
 
 def _scatter(rows: Rows, weights: np.ndarray | None) -> float:

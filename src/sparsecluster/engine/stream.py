@@ -207,7 +207,7 @@ def distinct_rows(
     rows: Rows, weights: np.ndarray | None, useful: np.ndarray, n_threads: int
 ) -> tuple[Rows, np.ndarray]:
     """Of the useful rows each different one once, with the weight of all that are equal to it."""
-    kept = rows.matrix[useful]
+    kept = rows.picked(useful)
     weights = None if weights is None else weights[useful]
     matrix = sp.csr_array(kept, copy=True)
     matrix.eliminate_zeros()
