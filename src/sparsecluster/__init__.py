@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sparsecluster.data.metalabels import metalabels
+    from sparsecluster.data.prepare import Prepare
     from sparsecluster.kmeans import KMeans
     from sparsecluster.minibatch import MiniBatchKMeans
     from sparsecluster.projection import project_l1
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "KMeans": "sparsecluster.kmeans",
     "MiniBatchKMeans": "sparsecluster.minibatch",
+    "Prepare": "sparsecluster.data.prepare",
     "SphericalKMeans": "sparsecluster.spherical",
     "kmeans_plusplus": "sparsecluster.seeds",
+    "metalabels": "sparsecluster.data.metalabels",
     "project_l1": "sparsecluster.projection",
     "seed_centers": "sparsecluster.seeds",
 }
@@ -25,8 +29,10 @@ _HOMES = {
 __all__ = [
     "KMeans",
     "MiniBatchKMeans",
+    "Prepare",
     "SphericalKMeans",
     "kmeans_plusplus",
+    "metalabels",
     "project_l1",
     "seed_centers",
 ]
