@@ -28,7 +28,8 @@ def X():
     return counts(np.random.default_rng(0))
 
 
-@parametrize_with_checks([Prepare(), Prepare(log=False, tfidf=True, unit=True, drop_empty=True)])
+# Not with logarithms, because the checks pass values below -1.
+@parametrize_with_checks([Prepare(), Prepare(tfidf=True, unit=True, drop_empty=True)])
 def test_scikit_learn_accepts_the_transformer(estimator, check):
     check(estimator)
 
@@ -178,6 +179,12 @@ def test_arrays_of_a_block_give_what_matrices_give(X):
     np.testing.assert_array_equal(data, expected.data)
 
 
+def test_columns_counted_from_plain_arrays_have_no_names():
+    prepare = Prepare().fit(pd.DataFrame([[1.0]], columns=["a"]))
+    prepare.count([0, 1], np.array([1]), np.ones(1))
+    assert prepare.get_feature_names_out().tolist() == ["x0", "x1"]
+
+
 def test_a_block_without_rows_stays_one():
     prepare = Prepare(tfidf=True, min_rows=1).fit(csr([[1.0, 0]]))
     empty = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
@@ -259,6 +266,11 @@ def test_rows_that_are_refused_change_no_counts():
     assert (prepare.n_features_in_, prepare.n_rows_) == (2, 2)
 
 
+def test_values_of_a_block_that_are_integers_are_refused():
+    with pytest.raises(ValueError, match="float32 or float64, got int64"):
+        Prepare(unit=True).fit(np.eye(2)).apply([0, 1], [1], np.array([3]))
+
+
 def test_a_column_that_was_not_counted_is_refused():
     with pytest.raises(ValueError, match="has a column 2, but 2 columns were counted"):
         Prepare(unit=True).fit(np.eye(2)).apply([0, 1], [2], np.ones(1))
@@ -309,6 +321,7 @@ def test_there_is_no_state_before_the_first_row():
         ({"row_counts": [1, 2]}, "vector of integers"),
         ({"n_rows": -2}, "n_rows"),
         ({"n_rows": True}, "n_rows"),
+        ({"n_rows": 10**400}, "n_rows"),
         ({"parameters": {"log": True}}, "parameters"),
         ({"parameters": None}, "parameters"),
         ({"more": 1}, "state must be a dict of"),

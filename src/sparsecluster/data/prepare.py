@@ -178,6 +178,8 @@ class Prepare(TransformerMixin, BaseEstimator):
         """Keep the counts and what follows from them: columns and weights."""
         self.n_rows_, self.row_counts_ = n_rows, row_counts
         self.n_features_in_ = len(row_counts)
+        if len(self.__dict__.get("feature_names_in_", row_counts)) != len(row_counts):
+            del self.feature_names_in_  # blocks of plain arrays brought columns without names
         rare, frequent = self._dropped()
         kept = np.flatnonzero(~(rare | frequent)).astype(np.int32)
         self.columns_ = None if len(kept) == len(row_counts) else kept
@@ -248,6 +250,8 @@ class Prepare(TransformerMixin, BaseEstimator):
         indptr = np.asarray(indptr, dtype=np.int64)
         indices = np.asarray(indices)[: indptr[-1]]
         data = np.asarray(data)[: indptr[-1]]
+        if data.dtype not in (np.float32, np.float64):
+            raise ValueError(f"data must be of float32 or float64, got {data.dtype}.")
         if np.max(indices, initial=-1) >= len(self.row_counts_):
             raise ValueError(
                 f"The block has a column {indices.max()}, but {len(self.row_counts_)} columns were "
@@ -363,6 +367,8 @@ class Prepare(TransformerMixin, BaseEstimator):
         prepare._check_parameters()
         n_rows, counts = state["n_rows"], state["row_counts"]
         check_number("n_rows", n_rows, Integral, 0)
+        if n_rows > np.iinfo(np.int64).max:
+            raise ValueError(f"n_rows must fit into 64 bits, got {n_rows}.")
         if not isinstance(counts, np.ndarray) or counts.ndim != 1 or counts.dtype.kind not in "iu":
             raise ValueError("row_counts must be a vector of integers; the file is broken.")
         if len(counts) > MAX_INDEX:
@@ -390,7 +396,7 @@ class Prepare(TransformerMixin, BaseEstimator):
             return
         try:
             known = np.dtype(self.dtype) in (np.float32, np.float64)
-        except TypeError:
+        except (TypeError, ValueError, SyntaxError):
             known = False
         if not known:
             raise ValueError(f"dtype must be 'float32', 'float64' or None, got {self.dtype!r}.")
