@@ -140,6 +140,13 @@ def run(
     console.print(str(watch))
 
 
+def save_docstrings(path: Path) -> None:
+    """Write the docstrings to a file, each on a line of its own."""
+    texts, _ = load_docstrings()
+    lines = (" ".join(_prose_of(text).split()) for text in texts)
+    path.write_text("".join(f"{line}\n" for line in lines if line), encoding="utf-8")
+
+
 def load_docstrings() -> tuple[list[str], list[str]]:
     """Collect docstrings from the sources of the standard library and of the dependencies.
 

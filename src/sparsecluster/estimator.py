@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -55,6 +56,7 @@ class CenterEstimator(
     cluster_centers_: Any
     labels_: np.ndarray
     feature_names_: np.ndarray | None
+    recipe_: dict[str, Any]
 
     @property
     def _metric(self) -> str:
@@ -164,11 +166,20 @@ class CenterEstimator(
         return labels
 
     def _check_rows(self, X: Any, *, n_threads: int, reset: bool) -> Rows:
+        if isinstance(X, str | os.PathLike):
+            from sparsecluster.data.read import read
+
+            X = read(X, like=None if reset else self)
         if sp.issparse(X):
             check_structure(X)
         before = {name: self.__dict__[name] for name in SET_BY_CHECKS if name in self.__dict__}
         try:
-            rows = as_rows(self._validated(X, reset=reset), n_threads=n_threads)
+            if isinstance(X, Rows):
+                rows = X
+                _ = rows.core  # looks at rows that were not looked at yet
+                self._validated_columns(rows, reset=reset)
+            else:
+                rows = as_rows(self._validated(X, reset=reset), n_threads=n_threads)
         except ValueError:
             # What was refused must not change what the estimator knows of its columns.
             for name in SET_BY_CHECKS:
@@ -182,7 +193,27 @@ class CenterEstimator(
             n_threads=n_threads,
             allow_zero=self.zero_rows == "first",
             advice="Drop these rows, or pass zero_rows='first' to put them into the first cluster.",
+            memory_limit=effective_memory_limit(self.memory_limit),
         )
+
+    def _validated_columns(self, rows: Rows, *, reset: bool) -> None:
+        """What scikit-learn's checks do about columns, for rows that need no other check."""
+        if reset:
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = rows.n_features
+        elif rows.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input. Files are read in the way of the model "
+                f"if it gets their paths, or by read(path, like=model)."
+            )
+
+    def _remember(self, rows: Rows, feature_names: np.ndarray | None) -> None:
+        """Keep what the rows of a fit know about their columns."""
+        self.feature_names_ = rows.feature_names if feature_names is None else feature_names
+        self.__dict__.pop("recipe_", None)
+        if rows.recipe is not None:
+            self.recipe_ = rows.recipe.get_state()
 
     def _reporter(self) -> Callback:
         show: Callable[[str], None] | None = None

@@ -16,13 +16,34 @@ from sparsecluster.data.checks import check_feature_names, check_weights
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine import assignment, refine, restarts, seeding
 from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.checkpoint import (
+    Checkpoint,
+    RunCheckpoint,
+    RunState,
+    fingerprint,
+    open_checkpoint,
+    seconds,
+)
 from sparsecluster.engine.history import Callback
-from sparsecluster.engine.loop import Clustering, iterate
+from sparsecluster.engine.loop import Clustering, clustering_of, iterate
 from sparsecluster.engine.names import check_name
 from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.setting import SeedSetting
 from sparsecluster.engine.stopping import shift_tolerance
 from sparsecluster.estimator import CenterEstimator
+
+
+# The parameters that a result depends on.
+DECIDING = (
+    "n_clusters",
+    "init",
+    "init_options",
+    "n_init",
+    "refine",
+    "max_iter",
+    "tol",
+    "random_state",
+)
 
 
 class KMeans(CenterEstimator):
@@ -68,6 +89,12 @@ class KMeans(CenterEstimator):
     callback : callable or None, default=None
         Called with an :class:`~sparsecluster.engine.history.IterationRecord` after each iteration;
         a true answer ends the fit, with all its runs.
+    checkpoint : str, path or None, default=None
+        A folder that keeps the state of the fit. The same fit (the same data and parameters, any
+        number of threads) goes on from there if it was killed, and ends with the same result. What
+        has ended stays there too: remove the folder to begin anew.
+    checkpoint_every : float or str, default=60
+        Seconds (or "90s", "5m", "1h") after which an iteration is followed by a checkpoint.
 
     Attributes
     ----------
@@ -86,7 +113,9 @@ class KMeans(CenterEstimator):
     algorithm_ : str
         The algorithm that was used.
     feature_names_ : ndarray of str or None
-        The names given to :meth:`fit`.
+        The names given to :meth:`fit`, or those of the file.
+    recipe_ : dict
+        How the file that was fitted became rows, where it was one; `predict` reads others so.
 
     Examples
     --------
@@ -118,6 +147,8 @@ class KMeans(CenterEstimator):
         memory_limit: int | str | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: float | str = 60,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -132,6 +163,8 @@ class KMeans(CenterEstimator):
         self.memory_limit = memory_limit
         self.verbose = verbose
         self.callback = callback
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
@@ -140,9 +173,10 @@ class KMeans(CenterEstimator):
 
         Parameters
         ----------
-        X : sparse matrix or array of shape (n_samples, n_features)
-            Any scipy sparse format, or an array. CSR and C-ordered arrays of float32 or float64 are
-            used as they are, without a copy, so they must not change during the fit.
+        X : sparse matrix or array of shape (n_samples, n_features), Rows, or path
+            Any scipy sparse format, or an array; what :func:`read` or :func:`open_store` gave, or
+            the path of a file or a store. CSR and C-ordered arrays of float32 or float64 are used
+            as they are, without a copy, so they must not change during the fit.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows, not negative.
@@ -163,7 +197,7 @@ class KMeans(CenterEstimator):
 
         best, algorithm = self._best_run(rows, weights, n_threads)
         centers = centers_.from_core(best.centers)
-        self.feature_names_ = names
+        self._remember(rows, names)
         self.algorithm_ = algorithm
         self.cluster_centers_ = centers if rows.sparse else centers.toarray()
         self.labels_ = best.labels
@@ -193,6 +227,7 @@ class KMeans(CenterEstimator):
                 stacklevel=3,
             )
         seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
+        saved: Checkpoint | None = None
 
         def run_from(run: int, n_threads: int, on_iteration: Callback) -> Clustering:
             setting = SeedSetting(
@@ -202,16 +237,19 @@ class KMeans(CenterEstimator):
                 n_threads=n_threads,
                 metric=self._metric,
             )
-            centers = seeding.seed(self.init, rows, self.n_clusters, setting, self.init_options)
+            checkpoint = saved and saved.run(run)
             return self._run(
-                rows, centers, setting, columns, algorithm, on_iteration=on_iteration, run=run
+                rows, setting, columns, algorithm, checkpoint, on_iteration=on_iteration, run=run
             )
 
         # A function of the user's may not stand being called from several threads.
         together = min(n_init, n_threads) if isinstance(self.init, str) else 1
-        found = restarts.run_all(
-            rows, run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
-        )
+        same_fit = self._fingerprint(rows, weights, columns)
+        with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
+            seeds = saved.seeds(seeds) if saved else seeds
+            found = restarts.run_all(
+                rows, run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
+            )
         best = min(found, key=lambda one: one.inertia)
         if not best.converged:
             warnings.warn(
@@ -225,15 +263,25 @@ class KMeans(CenterEstimator):
     def _run(
         self,
         rows: Rows,
-        centers: _core.Centers,
         setting: SeedSetting,
         columns: _core.ColumnStats,
         algorithm: str,
+        checkpoint: RunCheckpoint | None,
         *,
         on_iteration: Callback,
         run: int,
     ) -> Clustering:
-        """One run from given centers."""
+        """One run, from its start or from where it was."""
+        state = checkpoint.load(rows) if checkpoint else None
+        if state and state.finished:
+            return clustering_of(state, rows, setting)
+        if state is None:
+            centers = seeding.seed(self.init, rows, self.n_clusters, setting, self.init_options)
+            state = RunState(centers=centers_.from_core(centers), history=[])
+            if checkpoint:
+                checkpoint.save(state)
+        else:
+            centers = state.core_centers()
         common: dict[str, Any] = {
             "columns": columns,
             "max_iter": self.max_iter,
@@ -244,19 +292,36 @@ class KMeans(CenterEstimator):
         loop: Callable[..., Clustering] = partial(
             iterate, rows, setting=setting, tolerance=tolerance, algorithm=algorithm, **common
         )
-        clustering = loop(centers)
-        if self.refine is None:
-            return clustering
-        return refine.first_variation(
-            rows,
-            clustering,
-            setting,
-            continue_loop=lambda centers, done: loop(centers, done=done),
-            **common,
-        )
+        if state.refining:
+            clustering = clustering_of(state, rows, setting)
+        else:
+            clustering = loop(centers, checkpoint=checkpoint, resumed=state)
+        if self.refine is not None:
+            clustering = refine.first_variation(
+                rows,
+                clustering,
+                setting,
+                continue_loop=lambda centers, done: loop(centers, done=done),
+                checkpoint=checkpoint,
+                **common,
+            )
+        if checkpoint and not clustering.stopped:
+            checkpoint.save(clustering.state(history=clustering.history))
+        return clustering
+
+    def _fingerprint(
+        self, rows: Rows, weights: np.ndarray | None, columns: _core.ColumnStats
+    ) -> dict[str, Any]:
+        """What tells this fit from others, in a checkpoint."""
+        if self.checkpoint is None:
+            return {}
+        parameters = {name: getattr(self, name) for name in DECIDING}
+        parameters |= {"metric": self._metric, "zero_rows": getattr(self, "zero_rows", None)}
+        return fingerprint(parameters, rows, weights, columns)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
+        seconds(self.checkpoint_every)
         if self.refine is not None:
             check_name("refine", self.refine, refine.METHODS)

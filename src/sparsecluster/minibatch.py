@@ -205,7 +205,7 @@ class MiniBatchKMeans(CenterEstimator):
         else:
             self._fit_batches(rows, setting)
         self._waiting = None
-        self.feature_names_ = names
+        self._remember(rows, names)
         self._sparse = rows.sparse
         return self
 
@@ -340,7 +340,7 @@ class MiniBatchKMeans(CenterEstimator):
         check_sums(rows, weights)
         if fresh:
             self._sparse = rows.sparse
-            self.feature_names_ = None
+            self._remember(rows, None)
         stream = self._stream
         if stream is None:
             started = self._wait(rows, weights, n_threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array, check_random_state
 
 from sparsecluster.data.checks import INPUT, check_number, check_weights
-from sparsecluster.data.rows import as_rows, check_structure, unit_rows
+from sparsecluster.data.rows import Rows, as_rows, check_structure, unit_rows
 from sparsecluster.engine import seeding
 from sparsecluster.engine.names import check_name
 from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
@@ -33,7 +34,7 @@ def seed_centers(
 
     Parameters
     ----------
-    X : sparse matrix or array of shape (n_samples, n_features)
+    X : sparse matrix or array of shape (n_samples, n_features), Rows, or path
         The rows.
     n_clusters : int
         How many centers to find.
@@ -86,9 +87,16 @@ def seed_centers(
     check_name("metric", metric, ("euclidean", "cosine"))
     seeding.check_method(method, metric, options, name="method")
     threads = effective_n_threads(n_threads)
-    if sp.issparse(X):
-        check_structure(X)
-    rows = as_rows(check_array(X, input_name="X", **INPUT), n_threads=threads)
+    if isinstance(X, str | os.PathLike):
+        from sparsecluster.data.read import read
+
+        X = read(X)
+    if isinstance(X, Rows):
+        rows = X
+    else:
+        if sp.issparse(X):
+            check_structure(X)
+        rows = as_rows(check_array(X, input_name="X", **INPUT), n_threads=threads)
     if rows.n_rows < n_clusters:
         raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
     if metric == "cosine":
@@ -120,7 +128,7 @@ def kmeans_plusplus(
 
     Parameters
     ----------
-    X : sparse matrix or array of shape (n_samples, n_features)
+    X : sparse matrix or array of shape (n_samples, n_features), Rows, or path
         The rows.
     n_clusters : int
         How many to choose.

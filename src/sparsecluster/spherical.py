@@ -28,7 +28,7 @@ class SphericalKMeans(KMeans):
         What to do with rows that are zero and have no direction. "first": their cosine with every
         center is 0, so they go to the first cluster; they do not move its center.
     init, init_options, n_init, algorithm, refine, max_iter, tol, random_state, n_threads, \
-    memory_limit, verbose, callback
+    memory_limit, verbose, callback, checkpoint, checkpoint_every
         As for :class:`~sparsecluster.KMeans`; `init` may also be "spkm++". Centers that are given
         are taken at unit length.
 
@@ -73,6 +73,8 @@ class SphericalKMeans(KMeans):
         memory_limit: int | str | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: float | str = 60,
     ) -> None:
         super().__init__(
             n_clusters,
@@ -88,6 +90,8 @@ class SphericalKMeans(KMeans):
             memory_limit=memory_limit,
             verbose=verbose,
             callback=callback,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
         )
         self.zero_rows = zero_rows
 

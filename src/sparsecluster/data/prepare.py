@@ -331,6 +331,14 @@ class Prepare(TransformerMixin, BaseEstimator):
         names = _check_feature_names_in(self, input_features)
         return names if self.columns_ is None else names[self.columns_]
 
+    def without_dropped(self) -> Prepare:
+        """The same for rows that have the kept columns alone: nothing is left to drop."""
+        state = self.get_state()
+        state["parameters"] |= {"min_rows": 0, "max_share": 1.0, "drop_empty": False}
+        if self.columns_ is not None:
+            state["row_counts"] = state["row_counts"][self.columns_]
+        return Prepare.from_state(state)
+
     # --- files --------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:

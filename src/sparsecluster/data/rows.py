@@ -83,6 +83,11 @@ class Rows:
     def sparse(self) -> bool:
         return sp.issparse(self.matrix)
 
+    @property
+    def in_file(self) -> bool:
+        """Whether the values are mapped from a file, and may be larger than memory."""
+        return False
+
     def take(self, indices: np.ndarray) -> sp.csr_array:
         """The rows at these indices, in float64."""
         return sp.csr_array(self.picked(indices), dtype=np.float64)
@@ -216,12 +221,17 @@ def explain(fault: str, row: int, matrix: Any, name: str) -> str:
 
 
 def unit_rows(
-    rows: Rows, *, n_threads: int, allow_zero: bool = False, advice: str = "Drop these rows."
+    rows: Rows,
+    *,
+    n_threads: int,
+    allow_zero: bool = False,
+    advice: str = "Drop these rows.",
+    memory_limit: int = 2**62,
 ) -> Rows:
     """The rows at unit length: a copy of the values, or the same rows where they have it already.
 
     Rows that are as near to unit length as their type allows are left as they are. Zero rows stay
-    zero where they are allowed.
+    zero where they are allowed. The values of a file are copied within the memory limit only.
     """
     norm2 = rows.core.norm2
     lengths = np.sqrt(norm2)
@@ -242,6 +252,13 @@ def unit_rows(
     lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0
     if np.all(lengths == 1):
         return rows
+    if rows.in_file and rows.matrix.data.nbytes > memory_limit:
+        raise ValueError(
+            f"The rows have other lengths than one, and a copy of their values at unit length "
+            f"({rows.matrix.data.nbytes / 1e9:.3g} GB) is more than the memory limit of "
+            f"{memory_limit / 1e9:.3g} GB. Convert the data with Prepare(unit=True) (--unit), or "
+            f"raise memory_limit."
+        )
     if not rows.sparse:
         scaled = (rows.matrix / lengths[:, None]).astype(rows.matrix.dtype)
         return as_rows(scaled, n_threads=n_threads)
@@ -254,8 +271,17 @@ def unit_rows(
         part = slice(int(indptr[begin]), int(indptr[end]))
         repeated = np.repeat(lengths[begin:end], np.diff(indptr[begin : end + 1]))
         values[part] = rows.matrix.data[part] / repeated
-    matrix = type(rows.matrix)((values, rows.matrix.indices, indptr), shape=rows.matrix.shape)
-    return as_rows(matrix, n_threads=n_threads)
+    matrix = with_values(rows.matrix, values)
+    scaled_rows = as_rows(matrix, n_threads=n_threads)
+    scaled_rows.feature_names, scaled_rows.recipe = rows.feature_names, rows.recipe
+    return scaled_rows
+
+
+def with_values(matrix: Any, values: np.ndarray) -> Any:
+    """A CSR matrix with other values at the same places; its indices are shared as they are."""
+    changed = type(matrix)(matrix.shape, dtype=values.dtype)
+    changed.indptr, changed.indices, changed.data = matrix.indptr, matrix.indices, values
+    return changed
 
 
 def _length(row: Any) -> float:

@@ -11,6 +11,7 @@ from sparsecluster import _core
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.assignment import make_assigner
+from sparsecluster.engine.checkpoint import RunCheckpoint, RunState
 from sparsecluster.engine.empty import empty_clusters, refill, warn_fewer_distinct
 from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.nested import NestedBatches
@@ -37,6 +38,28 @@ class Clustering:
     def n_iter(self) -> int:
         return len(self.history)
 
+    def state(self, *, history: list[IterationRecord], refining: bool = False) -> RunState:
+        """What a checkpoint keeps of it: a run that has ended, or goes on with single moves."""
+        return RunState(
+            centers=centers_.from_core(self.centers),
+            labels=self.labels,
+            history=history,
+            refining=refining,
+            finished=not refining,
+            converged=self.converged,
+            stopped=self.stopped,
+        )
+
+
+def clustering_of(state: RunState, rows: Rows, setting: Setting) -> Clustering:
+    """The clustering that a run had reached."""
+    assert state.labels is not None
+    centers = state.core_centers()
+    inertia = exact_cost(rows, centers, state.labels, setting.weights, setting.n_threads)
+    return Clustering(
+        centers, state.labels, inertia, list(state.history), state.converged, state.stopped
+    )
+
 
 def iterate(
     rows: Rows,
@@ -52,11 +75,14 @@ def iterate(
     done: int = 0,
     limit: _core.CenterLimit | None = None,
     batches: NestedBatches | None = None,
+    checkpoint: RunCheckpoint | None = None,
+    resumed: RunState | None = None,
 ) -> Clustering:
     """Move the centers (in place) until no label changes, they hardly shift, or max_iter is up.
 
     `done` iterations came before these; at least one is made. With `batches` (of the same rows) a
-    part of the rows takes part at first, and all do before the end.
+    part of the rows takes part at first, and all do before the end. A `resumed` state is where the
+    centers come from, after some iterations.
     """
     weights, metric, n_threads = setting.weights, setting.metric, setting.n_threads
     limit = limit or _core.CenterLimit()
@@ -69,6 +95,10 @@ def iterate(
     shift = np.zeros(0)
     history: list[IterationRecord] = []
     settled = near = stopped = False
+    if resumed and resumed.labels is not None:
+        all_labels[:] = resumed.labels
+        history += resumed.history
+        sums.update(all_labels, centers, n_threads)  # changes no center: they came from these
 
     while not (settled or near or stopped) and (not history or done + len(history) < max_iter):
         started = time.perf_counter()
@@ -112,6 +142,10 @@ def iterate(
             if exhausted or settled or near:
                 batches.grow()
                 settled = near = False
+        if checkpoint and checkpoint.due and not (settled or near or stopped):
+            checkpoint.save(
+                RunState(centers=centers_.from_core(centers), labels=labels, history=history)
+            )
 
     if batches:
         batches.show_all()

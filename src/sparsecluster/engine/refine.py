@@ -9,6 +9,7 @@ from dataclasses import replace
 from sparsecluster import _core
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.checkpoint import RunCheckpoint
 from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.loop import Clustering
 from sparsecluster.engine.setting import Setting
@@ -26,6 +27,7 @@ def first_variation(
     continue_loop: Callable[[_core.Centers, int], Clustering],
     on_iteration: Callback,
     run: int = 0,
+    checkpoint: RunCheckpoint | None = None,
 ) -> Clustering:
     """Move single rows while that lowers the cost, and let the loop settle after each pass.
 
@@ -41,6 +43,8 @@ def first_variation(
     # A pass is followed by an iteration at least.
     while not stopped and len(history) + 2 <= max_iter:
         started = time.perf_counter()
+        if checkpoint and checkpoint.due:
+            checkpoint.save(best.state(history=history, refining=True))
         # Copies, because a pass that finds nothing must leave everything as it was.
         centers = centers_.to_core(centers_.from_core(best.centers))
         labels = best.labels.copy()

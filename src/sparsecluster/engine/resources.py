@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+from collections.abc import Iterator
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -70,25 +72,49 @@ def effective_memory_limit(memory_limit: Any) -> int:
 
 
 def available_memory() -> int:
-    """Bytes that this process could still take, by the kernel and by its control group."""
+    """Bytes that this process could still take: by the kernel, its control groups, its limits."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) * 1024
-    for limit_file, used_file in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        limit, used = _lines(limit_file), _lines(used_file)
+    for group, limit_name, used_name in _control_groups():
+        limit, used = _lines(group / limit_name), _lines(group / used_name)
         if limit and used and limit[0].isdigit():
-            free = min(free, max(0, int(limit[0]) - int(used[0])))
-    return free
+            free = min(free, int(limit[0]) - int(used[0]) + _cached(group))
+    status = dict(line.split(":", 1) for line in _lines("/proc/self/status") if ":" in line)
+    for limit_, counted in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        most = resource.getrlimit(limit_)[0]
+        if most != resource.RLIM_INFINITY and counted in status:
+            free = min(free, most - int(status[counted].split()[0]) * 1024)
+    return max(0, free)
 
 
-def _lines(path: str) -> list[str]:
+def _control_groups() -> Iterator[tuple[Path, str, str]]:
+    """The process's own control group and those above it, of both versions, as far as seen."""
+    for line in _lines("/proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, names = Path("/sys/fs/cgroup"), ("memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            root = Path("/sys/fs/cgroup/memory")
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        else:
+            continue
+        group = root / path.lstrip("/")
+        while group != root:
+            yield group, *names
+            group = group.parent
+        yield root, *names
+
+
+def _cached(group: Path) -> int:
+    """Bytes of files that a group counts as used, and that the kernel gives up when asked."""
+    pages = ("inactive_file", "active_file")
+    stat = dict(line.split()[:2] for line in _lines(group / "memory.stat"))
+    return sum(int(stat.get(f"total_{name}", stat.get(name, 0))) for name in pages)
+
+
+def _lines(path: str | Path) -> list[str]:
     try:
         return Path(path).read_text().splitlines()
     except OSError:

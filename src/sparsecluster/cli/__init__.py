@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
+
+from sparsecluster.cli.convert import convert
+from sparsecluster.cli.fit import fit
+from sparsecluster.cli.inspect import inspect
+from sparsecluster.cli.predict import predict
+from sparsecluster.cli.seed import seed
+
+MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
 
 def _version() -> str:
@@ -18,16 +28,23 @@ def _version() -> str:
 
 app = App(
     name="sparsecluster",
-    help="Exact, fast k-means on sparse data.",
+    help="Exact, fast clustering of sparse data.",
+    help_epilogue=(
+        "Exit status: 0 done, 1 failed (disk full, out of memory, a fault of the program), "
+        "2 refused (wrong options or data), 130 interrupted."
+    ),
     version=_version,
     suppress_keyboard_interrupt=False,
     result_action="return_value",
 )
 app.meta.suppress_keyboard_interrupt = False
+app.meta.register_install_completion_command(name="--install-completion")
+for command in (fit, predict, convert, inspect, seed):
+    app.command(command)
 
 
 @app.command
-def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0) -> None:
+def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None = None) -> None:
     """Cluster the docstrings of this Python installation and show the clusters.
 
     Parameters
@@ -38,9 +55,14 @@ def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0) -> None:
         How many terms to show for each cluster.
     seed
         The random state of the clustering.
+    save
+        Write the docstrings to this file instead, one a line: text to try the other commands on.
     """
-    from sparsecluster.demo import run
+    from sparsecluster.demo import run, save_docstrings
 
+    if save is not None:
+        save_docstrings(save)
+        return
     run(clusters=clusters, terms=terms, seed=seed)
 
 
@@ -58,12 +80,21 @@ def _launch(
     """
     try:
         app(tokens, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        _exit(130, "interrupted")
-    except (CycloptsError, ValueError) as error:
+        _exit(INTERRUPTED, "interrupted")
+    except BrokenPipeError:
+        # Whoever read the output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (CycloptsError, ValueError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
-        _exit(2, str(error))
+        _exit(MISTAKE, str(error))
+    except (OSError, MemoryError) as error:
+        if debug:
+            raise
+        _exit(FAILURE, str(error) or "out of memory")
 
 
 def _exit(status: int, message: str) -> None:

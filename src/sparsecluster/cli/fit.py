@@ -1,0 +1,212 @@
+"""`sparsecluster fit`: cluster a file or a store."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from sparsecluster.cli.labels import STDOUT, check_target, write_labels
+from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.screen import Iterations, Screen
+
+if TYPE_CHECKING:
+    from sparsecluster.data.rows import Rows
+
+OUTPUT = Group("Output", sort_key=1)
+DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
+
+
+def fit(
+    data: Path,
+    *,
+    clusters: Annotated[int, Parameter(name=["--clusters", "-k"])],
+    model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    labels: Annotated[str | None, Parameter(group=OUTPUT)] = None,
+    terms: Annotated[int, Parameter(group=OUTPUT)] = 8,
+    metric: Literal["euclidean", "cosine"] = "euclidean",
+    minibatch: Annotated[bool, Parameter(negative=())] = False,
+    init: str = "k-means++",
+    n_init: int = 1,
+    algorithm: Literal["auto", "lloyd", "elkan", "hamerly"] = "auto",
+    refine: Literal["first-variation"] | None = None,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    seed: int | None = None,
+    zero_rows: Literal["error", "first"] = "error",
+    memory_limit: str | None = None,
+    checkpoint: Path | None = None,
+    every: str = "60s",
+    reading: Reading = DEFAULTS[0],
+    preparing: Preparing = DEFAULTS[1],
+    running: Running = DEFAULTS[2],
+) -> None:
+    """Cluster the rows of a file or a store, and show the clusters.
+
+    Parameters
+    ----------
+    data
+        A store, or a file as convert takes it (which is read into memory).
+    clusters
+        How many clusters to make.
+    model
+        Write the model to this file, for predict and inspect.
+    labels
+        Write the cluster of each row: .npy, .csv, .txt, or - for standard output.
+    terms
+        How many terms to show for each cluster, where the columns have names.
+    metric
+        By cosine, rows count by their direction alone.
+    minibatch
+        Work on growing parts of the rows: sooner there, at nearly the same cost.
+    init
+        How to start: a method's name, or a file (.npz, .npy) with a center a row.
+    n_init
+        How many runs, from different starts; the best is kept.
+    algorithm
+        How rows are assigned; all give the same clusters.
+    refine
+        What to do when a run has settled: moving single rows, for a lower cost and more time.
+    max_iter
+        Most iterations of a run.
+    tol
+        Stop when the centers shift by less than this share of the variance.
+    seed
+        The random state: the same seed gives the same clusters.
+    zero_rows
+        By cosine, what to do with rows that are zero: refuse them, or put them into cluster 0.
+    memory_limit
+        Memory beyond the data, like 2GB; by default half of what is free.
+    checkpoint
+        A folder to keep the state of the fit in: the same command goes on from there if killed.
+    every
+        How often the state is kept: 90s, 5m, 1h.
+    """
+    if labels is not None:
+        check_target(labels)
+    if model is not None:
+        check_model_target(model)
+    screen = Screen(running, summary_to_stderr=labels == STDOUT)
+    estimator = _estimator(locals())
+    with screen.warnings_in_words():
+        rows = read_rows(data, reading, preparing, running, screen)
+        started = time.perf_counter()
+        with screen.progress("clustering") as show:
+            estimator.callback = Iterations(show, rows.n_rows) if screen.shows_progress else None
+            estimator.fit(rows)
+        estimator.callback = None
+    seconds = time.perf_counter() - started
+    if model is not None:
+        estimator.save(model)
+    if labels is not None:
+        write_labels(labels, [estimator.labels_])
+    screen.result(
+        _summary(estimator, rows, terms, seconds) | {"model": model and str(model)},
+        clusters_table(estimator, terms),
+        f"{estimator.n_clusters_} clusters of {rows.n_rows:,} rows: {estimator.n_iter_} iterations, "
+        f"cost {estimator.inertia_:.6g}, {seconds:.2f} s",
+        *([f"model: {model}"] if model else []),
+    )
+
+
+def check_model_target(path: Path) -> None:
+    """Refuse, before any work, a place where a model cannot be written."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; the model is a file.")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.absolute().parent}.")
+
+
+def read_rows(
+    data: Path, reading: Reading, preparing: Preparing, running: Running, screen: Screen
+) -> Rows:
+    """The rows of a file in memory, or those of a store."""
+    from sparsecluster.data import read
+
+    options = reading.for_read(running.threads)
+    with screen.progress(f"reading {data.name}") as show:
+        rows = read.read(data, options, prepare=preparing.transformer(), progress=show)
+        return read.label_rows(rows, data) if preparing.metalabels else rows
+
+
+def _estimator(given: dict[str, Any]) -> Any:
+    """The estimator that the options describe."""
+    from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans
+
+    common = {
+        "n_clusters": given["clusters"],
+        "init": _init(given["init"]),
+        "n_init": given["n_init"],
+        "max_iter": given["max_iter"],
+        "tol": given["tol"],
+        "random_state": given["seed"],
+        "n_threads": given["running"].threads,
+        "memory_limit": given["memory_limit"],
+    }
+    cosine = given["metric"] == "cosine"
+    if given["zero_rows"] != "error" and not cosine:
+        raise ValueError("--zero-rows is for --metric cosine.")
+    if given["minibatch"]:
+        for name, default in (("algorithm", "auto"), ("refine", None), ("checkpoint", None)):
+            if given[name] != default:
+                raise ValueError(f"--{name} is of no use with --minibatch.")
+        return MiniBatchKMeans(metric=given["metric"], zero_rows=given["zero_rows"], **common)
+    common |= {
+        "algorithm": given["algorithm"],
+        "refine": given["refine"],
+        "checkpoint": given["checkpoint"],
+        "checkpoint_every": given["every"],
+    }
+    if cosine:
+        return SphericalKMeans(zero_rows=given["zero_rows"], **common)
+    return KMeans(**common)
+
+
+def _init(init: str) -> Any:
+    """A method's name as it is; the centers of a file."""
+    if Path(init).suffix not in (".npz", ".npy"):
+        return init
+    from sparsecluster.data.read import read
+
+    return read(init).matrix
+
+
+def clusters_table(estimator: Any, terms: int) -> Any:
+    """The clusters, largest first: number, size, top terms."""
+    from rich.table import Table
+
+    sizes, named = _sizes(estimator), estimator.feature_names_ is not None
+    table = Table()
+    table.add_column("cluster", justify="right", style="dim")
+    table.add_column("rows", justify="right")
+    if named:
+        table.add_column("top terms", style="bold")
+        top_terms = estimator.top_terms(terms)
+    for cluster in sorted(range(len(sizes)), key=lambda one: (-sizes[one], one)):
+        cells = [str(cluster), f"{sizes[cluster]:,}"]
+        if named:
+            cells.append(", ".join(top_terms[cluster]))
+        table.add_row(*cells)
+    return table
+
+
+def _sizes(estimator: Any) -> list[int]:
+    import numpy as np
+
+    return [int(n) for n in np.bincount(estimator.labels_, minlength=estimator.n_clusters_)]
+
+
+def _summary(estimator: Any, rows: Rows, terms: int, seconds: float) -> dict[str, Any]:
+    named = estimator.feature_names_ is not None
+    return {
+        "rows": rows.n_rows,
+        "columns": rows.n_features,
+        "clusters": int(estimator.n_clusters_),
+        "cost": float(estimator.inertia_),
+        "iterations": int(estimator.n_iter_),
+        "seconds": seconds,
+        "sizes": _sizes(estimator),
+        "top_terms": estimator.top_terms(terms) if named else None,
+    }

@@ -1,0 +1,200 @@
+"""`sparsecluster inspect`: what is in a data file, a store or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from sparsecluster.cli.fit import clusters_table
+from sparsecluster.cli.options import Reading, Running
+from sparsecluster.cli.screen import Screen
+
+if TYPE_CHECKING:
+    import numpy as np
+
+DEFAULTS: tuple[Any, ...] = (Reading(), Running())
+
+
+def inspect(
+    path: Path,
+    *,
+    clusters: Annotated[int, Parameter(name=["--clusters", "-k"])] = 100,
+    terms: int = 10,
+    verify: Annotated[bool, Parameter(negative=())] = False,
+    reading: Reading = DEFAULTS[0],
+    running: Running = DEFAULTS[1],
+) -> None:
+    """Tell what a data file, a store or a model holds.
+
+    Parameters
+    ----------
+    path
+        The file or store: shape, density, row lengths, values, frequent columns, and the memory that
+        a fit would need. Of a model: what was fitted, and its clusters.
+    clusters
+        The number of clusters that the memory is told for.
+    terms
+        How many frequent columns, or terms of a cluster, to show.
+    verify
+        Of a store or a model, compare all checksums.
+    """
+    screen = Screen(running)
+    if _is_model(path):
+        summary, lines = _model(path, terms, verify)
+    else:
+        with screen.progress(f"inspecting {path.name}") as show:
+            summary, lines = _data(path, clusters, terms, verify, reading, running, show)
+    screen.result(summary, *lines)
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file begins as safetensors do: the length of a header, then the header."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(9)[8:] == b"{"
+
+
+def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[Any]]:
+    from sparsecluster.model import load_model
+
+    estimator = load_model(path, verify=verify or None)
+    parameters = {name: repr(value) for name, value in sorted(estimator.get_params().items())}
+    centers = estimator.cluster_centers_
+    stored = int(getattr(centers, "nnz", centers.size))
+    named = estimator.feature_names_ is not None
+    summary = {
+        "kind": "model",
+        "estimator": type(estimator).__name__,
+        "clusters": int(estimator.n_clusters_),
+        "columns": int(estimator.n_features_in_),
+        "center_entries": stored,
+        "cost": float(estimator.inertia_),
+        "iterations": int(estimator.n_iter_),
+        "parameters": parameters,
+        "recipe": _told(getattr(estimator, "recipe_", None)),
+        "top_terms": estimator.top_terms(terms) if named else None,
+    }
+    changed = type(estimator)().get_params()
+    given = {
+        name: value for name, value in parameters.items() if value != repr(changed.get(name))
+    }
+    rows = [
+        ("model", f"{summary['estimator']}, {path.stat().st_size / 1e6:,.1f} MB"),
+        ("parameters", ", ".join(f"{name}={value}" for name, value in given.items())),
+        ("clusters", f"{summary['clusters']:,}"),
+        ("columns", f"{summary['columns']:,}" + (" with names" if named else "")),
+        ("center entries", f"{stored:,}"),
+        ("cost", f"{summary['cost']:.6g} after {summary['iterations']} iterations"),
+        *_recipe_lines(summary["recipe"]),
+    ]
+    lines = [_grid(rows)]
+    if hasattr(estimator, "labels_"):
+        lines.append(clusters_table(estimator, terms))
+    return summary, lines
+
+
+def _data(
+    path: Path,
+    clusters: int,
+    terms: int,
+    verify: bool,
+    reading: Reading,
+    running: Running,
+    show: Callable[..., None],
+) -> tuple[dict[str, Any], list[Any]]:
+    from sparsecluster.data.profile import Profile
+    from sparsecluster.data.read import profile
+    from sparsecluster.data.store import is_store, open_store
+
+    store = is_store(path)
+    if verify:
+        if not store:
+            raise ValueError("--verify is for stores and models: other files have no checksums.")
+        open_store(path, verify=True)
+    found: Profile
+    found, counts, names = profile(path, reading.for_read(running.threads), progress=show)
+    summary = {"kind": "store" if store else "file", **found.summary(counts, clusters)}
+    summary["recipe"] = None
+    if store:
+        state = open_store(path).recipe
+        summary["recipe"] = _told(None if state is None else state.get_state())
+    summary["frequent"] = _frequent(counts, names, terms)
+    return summary, [_grid(_data_rows(path, summary)), *([_checked(path)] if verify else [])]
+
+
+def _checked(path: Path) -> str:
+    return f"{path}: all checksums are right"
+
+
+def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
+    lengths, memory, values = summary["row_lengths"], summary["memory"], summary["values"]
+    return [
+        (summary["kind"], str(path)),
+        ("rows", f"{summary['rows']:,} ({summary['empty_rows']:,} empty)"),
+        ("columns", f"{summary['columns']:,} ({summary['empty_columns']:,} empty)"),
+        ("entries", f"{summary['entries']:,}, density {summary['density']:.3g}"),
+        (
+            "entries a row",
+            ", ".join(f"{name} {length:,.0f}" for name, length in lengths.items()),
+        ),
+        (
+            "values",
+            "none"
+            if values is None
+            else f"{summary['dtype']}, {values[0]:.6g} to {values[1]:.6g}"
+            + (", rows of length one" if summary["unit_rows"] else ""),
+        ),
+        ("frequent", ", ".join(f"{name} ({n:,})" for name, n in summary["frequent"])),
+        *_recipe_lines(summary["recipe"]),
+        (
+            "memory",
+            f"{memory['data'] / 1e6:,.1f} MB for the data (a store leaves them on disk); for "
+            f"{memory['clusters']:,} clusters up to {memory['fit'] / 1e6:,.1f} MB more, and "
+            f"{memory['seeding'] / 1e6:,.1f} MB while seeding where there is room",
+        ),
+    ]
+
+
+def _frequent(counts: np.ndarray, names: np.ndarray | None, terms: int) -> list[tuple[str, int]]:
+    import numpy as np
+
+    order = np.argsort(-counts, kind="stable")[: max(terms, 0)]
+    return [
+        (f"column {column}" if names is None else str(names[column]), int(counts[column]))
+        for column in order
+    ]
+
+
+def _told(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A recipe without its arrays."""
+    if state is None:
+        return None
+    prepare = state["prepare"]
+    return {"text": state["text"], "prepare": None if prepare is None else prepare["parameters"]}
+
+
+def _recipe_lines(recipe: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if recipe is None:
+        return []
+    lines = []
+    for name in ("text", "prepare"):
+        if recipe[name]:
+            said = [f"{key}={value}" for key, value in recipe[name].items() if value not in (None, False)]
+            lines.append((name, ", ".join(said)))
+    return lines
+
+
+def _grid(rows: list[tuple[str, str]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    for name, value in rows:
+        grid.add_row(name, Text(value))
+    return grid

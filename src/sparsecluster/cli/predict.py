@@ -1,0 +1,61 @@
+"""`sparsecluster predict`: the clusters of other rows, by a model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from sparsecluster.cli.labels import STDOUT, check_target, write_labels
+from sparsecluster.cli.options import Reading, Running
+from sparsecluster.cli.screen import Screen
+
+if TYPE_CHECKING:
+    import numpy as np
+
+DEFAULTS: tuple[Any, ...] = (Reading(), Running())
+
+
+def predict(
+    model: Path,
+    data: Path,
+    *,
+    labels: Annotated[str, Parameter(name=["--labels", "-o"])] = STDOUT,
+    reading: Reading = DEFAULTS[0],
+    running: Running = DEFAULTS[1],
+) -> None:
+    """Tell the cluster of each row of a file, block by block: it may be larger than memory.
+
+    The file is read as that of the model was: with its vocabulary and its weights.
+
+    Parameters
+    ----------
+    model
+        A model that fit wrote.
+    data
+        A store, or a file as convert takes it.
+    labels
+        Where to write the clusters: .npy, .csv, .txt, or - for standard output.
+    """
+    from sparsecluster.data.read import read_blocks
+    from sparsecluster.model import load_model
+
+    check_target(labels)
+    screen = Screen(running, summary_to_stderr=labels == STDOUT)
+    estimator = load_model(model)
+    estimator.n_threads = running.threads
+    options = reading.for_read(running.threads)
+
+    with screen.warnings_in_words(), screen.progress(f"predicting {data.name}") as show:
+
+        def parts() -> Iterator[np.ndarray]:
+            for rows in read_blocks(data, options, like=estimator, progress=show):
+                yield estimator.predict(rows)
+
+        n_rows = write_labels(labels, parts())
+    sys.stdout.flush()
+    lines = [] if labels == STDOUT else [f"{labels}: clusters of {n_rows:,} rows"]
+    screen.result({"rows": n_rows, "labels": labels}, *lines)

@@ -1,0 +1,100 @@
+"""What a command shows: progress and warnings on standard error, its result on standard output."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from sparsecluster.cli.options import Running
+
+
+class Screen:
+    """The terminal, or what takes its place, for one command."""
+
+    def __init__(self, running: Running, *, summary_to_stderr: bool = False) -> None:
+        self.errors = Console(stderr=True, soft_wrap=True)
+        self._out = self.errors if summary_to_stderr else Console()
+        self._json_file = sys.stderr if summary_to_stderr else sys.stdout
+        self._running = running
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether someone watches."""
+        return self.errors.is_terminal and not (self._running.quiet or self._running.json)
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[..., None]]:
+        """A bar for a piece of work; call it with the share done and, if need be, a remark."""
+        if not self.shows_progress:
+            yield lambda share, remark="": None
+            return
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[remark]}", style="dim"),
+        )
+        with Progress(*columns, console=self.errors, transient=True) as bars:
+            task = bars.add_task(what, total=1.0, remark="")
+
+            def show(share: float, remark: str = "") -> None:
+                bars.update(task, completed=share, remark=remark)
+
+            yield show
+
+    @contextmanager
+    def warnings_in_words(self) -> Iterator[None]:
+        """Show warnings of the library as lines, not as Python does."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = self._warn  # type: ignore[assignment]
+            yield
+
+    def _warn(self, message: Any, *_: Any, **__: Any) -> None:
+        if not self._running.quiet:
+            self.errors.print(f"warning: {message}", markup=False, highlight=False)
+
+    def result(self, summary: dict[str, Any], *lines: Any) -> None:
+        """The end of a command: for machines the summary, for people the lines."""
+        if self._running.json:
+            self._json_file.write(json.dumps(summary) + "\n")
+        elif not self._running.quiet:
+            for line in lines:
+                self._out.print(line, highlight=False)
+
+
+class Iterations:
+    """Progress of k-means, as a callback: rows that still move tell how far it is."""
+
+    def __init__(self, show: Callable[..., None], n_rows: int) -> None:
+        self._show = show
+        self._all = math.log1p(n_rows)
+        self._share = 0.0
+
+    def __call__(self, record: Any) -> None:
+        rest = math.log1p(record.moved) / self._all if self._all else 0.0
+        self._share = max(self._share, 1.0 - rest)
+        self._show(
+            self._share,
+            f"run {record.run} iteration {record.iteration}: {record.moved:,} rows moved, cost "
+            f"{record.cost:.6g}, {record.rows / max(record.seconds, 1e-9):,.0f} rows/s",
+        )

@@ -1,0 +1,78 @@
+"""`sparsecluster seed`: starting centers, on their own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from sparsecluster.cli.fit import read_rows
+from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.screen import Screen
+
+DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
+
+
+def seed(
+    data: Path,
+    *,
+    clusters: Annotated[int, Parameter(name=["--clusters", "-k"])],
+    method: str = "k-means++",
+    metric: Literal["euclidean", "cosine"] = "euclidean",
+    seed: int | None = None,
+    memory_limit: str | None = None,
+    centers: Path | None = None,
+    reading: Reading = DEFAULTS[0],
+    preparing: Preparing = DEFAULTS[1],
+    running: Running = DEFAULTS[2],
+) -> None:
+    """Choose starting centers, and tell which rows they are, one a line.
+
+    Parameters
+    ----------
+    data
+        A store, or a file as convert takes it.
+    clusters
+        How many to choose.
+    method
+        How: k-means++, random, mcmc, farthest-first and others, as fit --init takes them.
+    metric
+        By cosine, rows count by their direction alone.
+    seed
+        The random state: the same seed gives the same rows.
+    memory_limit
+        Memory beyond the data, like 2GB; by default half of what is free.
+    centers
+        Write the centers to this .npz file, which fit --init takes.
+    """
+    import scipy.sparse as sp
+
+    from sparsecluster import seed_centers
+    from sparsecluster.data.atomic import atomic_file
+
+    if centers is not None and centers.suffix != ".npz":
+        raise ValueError(f"{centers}: centers are written as .npz.")
+    screen = Screen(running)
+    with screen.warnings_in_words():
+        rows = read_rows(data, reading, preparing, running, screen)
+        with screen.progress("seeding"):
+            found, indices = seed_centers(
+                rows,
+                clusters,
+                method,
+                metric=metric,
+                random_state=seed,
+                n_threads=running.threads,
+                memory_limit=memory_limit,
+            )
+    if centers is not None:
+        with atomic_file(centers) as partial, partial.open("wb") as file:
+            sp.save_npz(file, sp.csr_array(found))
+    listed = None if indices is None else [int(row) for row in indices]
+    summary = {"clusters": int(found.shape[0]), "rows": listed}
+    if listed is not None and not (running.json or running.quiet):
+        sys.stdout.write("".join(f"{row}\n" for row in listed))
+    note = "the centers are means, not rows; --centers FILE.npz keeps them"
+    screen.result(summary, *([note] if listed is None and centers is None else []))

@@ -1,0 +1,249 @@
+"""Checkpoints: the states of the runs of a fit in a folder, from which a killed fit goes on.
+
+Centers are a function of the labels, and labels of the centers, so a run that goes on from either ends
+where it would have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+from sparsecluster.data.atomic import atomic_file
+from sparsecluster.data.rows import Rows
+from sparsecluster.data.tensors import Packer, TensorFile, unpack, write_tensors
+from sparsecluster.engine import centers as centers_
+from sparsecluster.engine.history import IterationRecord
+
+FORMAT = "sparsecluster checkpoint"
+VERSION = 1
+_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be gone on from: of another fit, in use, or damaged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """Where a run is: at its start, in its loop, among single moves, or at its end."""
+
+    centers: sp.csr_array
+    history: list[IterationRecord]
+    labels: np.ndarray | None = None  #: None at the start
+    refining: bool = False
+    finished: bool = False
+    converged: bool = False
+    stopped: bool = False
+
+    def core_centers(self) -> _core.Centers:
+        """The centers as the core wants them, a copy."""
+        return centers_.to_core(self.centers)
+
+
+class RunCheckpoint:
+    """The file of one run."""
+
+    def __init__(self, path: Path, fingerprint: dict[str, Any], every: float) -> None:
+        self._path = path
+        self._fingerprint = fingerprint
+        self._every = every
+        self._last = time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write again."""
+        return time.monotonic() - self._last >= self._every
+
+    def save(self, state: RunState) -> None:
+        """Write a state in the place of the one before."""
+        packed = {
+            "centers": state.centers,
+            "labels": state.labels,
+            "history": [asdict(record) for record in state.history],
+            **{name: getattr(state, name) for name in _FLAGS},
+        }
+        _write(self._path, self._fingerprint, packed)
+        self._last = time.monotonic()
+
+    def load(self, rows: Rows) -> RunState | None:
+        """The state that was written last; None where none was."""
+        packed = _read(self._path, self._fingerprint)
+        if packed is None:
+            return None
+        try:
+            state = RunState(
+                centers=packed["centers"],
+                history=[IterationRecord(**record) for record in packed["history"]],
+                labels=None if packed["labels"] is None else np.array(packed["labels"]),
+                **{name: bool(packed[name]) for name in _FLAGS},
+            )
+            _check_state(state, rows)
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self._path, error) from None
+        return state
+
+
+_FLAGS = ("refining", "finished", "converged", "stopped")
+
+
+def _check_state(state: RunState, rows: Rows) -> None:
+    if not sp.issparse(state.centers) or state.centers.shape[1] != rows.n_features:
+        raise ValueError("the centers are of a wrong shape")
+    if not np.isfinite(state.centers.data).all():
+        raise ValueError("the centers are not finite")
+    if state.labels is None:
+        return
+    if state.labels.shape != (rows.n_rows,) or state.labels.dtype != np.int32:
+        raise ValueError("the labels are of a wrong shape")
+    if state.labels.min() < 0 or state.labels.max() >= state.centers.shape[0]:
+        raise ValueError("a label is out of range")
+
+
+class Checkpoint:
+    """The folder of a fit: what its runs start from, and a file for each of them."""
+
+    def __init__(self, folder: Path, fingerprint: dict[str, Any], every: float) -> None:
+        self._folder = folder
+        self._fingerprint = fingerprint
+        self._every = every
+
+    def seeds(self, drawn: np.ndarray) -> np.ndarray:
+        """The seeds of the runs: those that the fit began with, or those that were drawn now."""
+        path = self._folder / "fit.safetensors"
+        packed = _read(path, self._fingerprint)
+        if packed is None:
+            _write(path, self._fingerprint, {"seeds": drawn.astype(np.int64)})
+            return drawn
+        seeds = packed.get("seeds")
+        if not isinstance(seeds, np.ndarray) or seeds.shape != drawn.shape:
+            raise _damaged(path, ValueError("the seeds are of a wrong shape"))
+        return np.array(seeds)
+
+    def run(self, number: int) -> RunCheckpoint:
+        """What belongs to one run."""
+        path = self._folder / f"run-{number}.safetensors"
+        return RunCheckpoint(path, self._fingerprint, self._every)
+
+
+@contextlib.contextmanager
+def open_checkpoint(
+    folder: Any, fingerprint: dict[str, Any], every: Any
+) -> Iterator[Checkpoint | None]:
+    """The checkpoint in a folder, which is made where there is none; None without a folder."""
+    if folder is None:
+        yield None
+        return
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CheckpointError(
+                f"Another fit is using the checkpoint {folder}. Choose another folder."
+            ) from None
+        yield Checkpoint(folder, fingerprint, seconds(every))
+    finally:
+        os.close(lock)
+
+
+def seconds(every: Any) -> float:
+    """A time in seconds: a number, or like '90s', '5m', '1h'."""
+    found: float = -1
+    if isinstance(every, str):
+        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([a-z]*)\s*", every.lower())
+        if match and match[2] in _UNITS:
+            found = float(match[1]) * _UNITS[match[2]]
+    elif isinstance(every, Real) and not isinstance(every, bool):
+        found = float(every)
+    if not found >= 0:
+        raise ValueError(
+            f"checkpoint_every must be a number of seconds, or like '90s', '5m' or '1h'; got "
+            f"{every!r}."
+        )
+    return found
+
+
+def fingerprint(
+    parameters: dict[str, Any], rows: Rows, weights: np.ndarray | None, columns: _core.ColumnStats
+) -> dict[str, Any]:
+    """What tells one fit from another: all that its result depends on."""
+    return {
+        **{name: _described(value) for name, value in parameters.items()},
+        "rows": rows.n_rows,
+        "columns": rows.n_features,
+        "norms of the rows": zlib.crc32(rows.core.norm2.data),
+        "scatter of the rows": columns.scatter.hex(),
+        "sample_weight": None if weights is None else zlib.crc32(weights.data),
+    }
+
+
+def _described(value: Any) -> Any:
+    """A parameter as JSON can hold it; centers by their checksum, a function by its name."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _described(item) for key, item in sorted(value.items())}
+    if sp.issparse(value) or isinstance(value, np.ndarray | list):
+        matrix = sp.csr_array(value)
+        matrix.sum_duplicates()
+        return [zlib.crc32(np.ascontiguousarray(part).data) for part in (matrix.indices, matrix.data)]
+    if callable(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    return type(value).__qualname__
+
+
+def _write(path: Path, fingerprint: dict[str, Any], packed: dict[str, Any]) -> None:
+    packer = Packer()
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "fit": fingerprint,
+        "state": packer.pack(packed, "state"),
+    }
+    with atomic_file(path) as partial:
+        write_tensors(partial, document, packer.tensors)
+
+
+def _read(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any] | None:
+    """What was written, for the same fit."""
+    if not path.exists():
+        return None
+    try:
+        file = TensorFile(path, mmap=False)
+        document = file.document
+        if document.get("format") != FORMAT:
+            raise ValueError("is not a checkpoint")
+        if document.get("version") != VERSION:
+            raise ValueError(f"is of version {document.get('version')}, not {VERSION}")
+        found = document["fit"]
+        packed = unpack(document["state"], file.tensors(verify=True))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(path, error) from None
+    if found != fingerprint:
+        other = [name for name in fingerprint if found.get(name) != fingerprint[name]]
+        raise CheckpointError(
+            f"{path.parent} holds the checkpoint of another fit (other {', '.join(other)}). Remove "
+            f"it, or choose another folder."
+        )
+    return dict(packed)
+
+
+def _damaged(path: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{path} cannot be gone on from: it {error}. Remove {path.parent} to start again."
+    )
