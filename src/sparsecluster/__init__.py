@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsecluster.data.metalabels import metalabels
     from sparsecluster.data.prepare import Prepare
+    from sparsecluster.data.read import ReadOptions, convert, read, read_blocks
+    from sparsecluster.data.rows import Rows
+    from sparsecluster.data.source import ReadError
+    from sparsecluster.data.store import open_store
+    from sparsecluster.data.text import TextOptions
     from sparsecluster.kmeans import KMeans
     from sparsecluster.minibatch import MiniBatchKMeans
+    from sparsecluster.model import ModelFileError, load_model
     from sparsecluster.projection import project_l1
     from sparsecluster.seeds import kmeans_plusplus, seed_centers
     from sparsecluster.spherical import SphericalKMeans
@@ -18,22 +24,42 @@ if TYPE_CHECKING:
 _HOMES = {
     "KMeans": "sparsecluster.kmeans",
     "MiniBatchKMeans": "sparsecluster.minibatch",
+    "ModelFileError": "sparsecluster.model",
     "Prepare": "sparsecluster.data.prepare",
+    "ReadError": "sparsecluster.data.source",
+    "ReadOptions": "sparsecluster.data.read",
+    "Rows": "sparsecluster.data.rows",
     "SphericalKMeans": "sparsecluster.spherical",
+    "TextOptions": "sparsecluster.data.text",
+    "convert": "sparsecluster.data.read",
     "kmeans_plusplus": "sparsecluster.seeds",
+    "load_model": "sparsecluster.model",
     "metalabels": "sparsecluster.data.metalabels",
+    "open_store": "sparsecluster.data.store",
     "project_l1": "sparsecluster.projection",
+    "read": "sparsecluster.data.read",
+    "read_blocks": "sparsecluster.data.read",
     "seed_centers": "sparsecluster.seeds",
 }
 
 __all__ = [
     "KMeans",
     "MiniBatchKMeans",
+    "ModelFileError",
     "Prepare",
+    "ReadError",
+    "ReadOptions",
+    "Rows",
     "SphericalKMeans",
+    "TextOptions",
+    "convert",
     "kmeans_plusplus",
+    "load_model",
     "metalabels",
+    "open_store",
     "project_l1",
+    "read",
+    "read_blocks",
     "seed_centers",
 ]
 

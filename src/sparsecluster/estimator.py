@@ -129,6 +129,42 @@ class CenterEstimator(
             terms.append([str(names[c]) if c < len(names) else f"x{c}" for c in columns])
         return terms
 
+    def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
+        """Save the fitted estimator to a file that :func:`~sparsecluster.load_model` reads.
+
+        It is a safetensors file: arrays and JSON, no code. `predict` gives the same labels after
+        loading, and `partial_fit` of MiniBatchKMeans goes on where it was. The file appears whole
+        or not at all; an existing one is replaced.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, by custom ``*.safetensors``.
+        labels : bool, default=True
+            Whether `labels_` are saved too.
+
+        Notes
+        -----
+        A file cannot hold functions (`callback`, `init`) and a `random_state` that is a
+        RandomState: these parameters are left out and have their defaults after loading. An
+        attribute `recipe_`, a dict of what JSON can say and of arrays, is saved if it is there.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from sparsecluster import KMeans, load_model
+        >>> km = KMeans(n_clusters=2, random_state=0).fit(np.array([[1.0], [2.0], [9.0]]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "model.safetensors")
+        ...     km.save(path)
+        ...     load_model(path).inertia_ == km.inertia_
+        True
+        """
+        from sparsecluster.model import save_model
+
+        save_model(self, path, labels=labels)
+
     def _prepare(self, X: Any) -> tuple[Rows, _core.Centers, int]:
         check_is_fitted(self, "cluster_centers_")
         n_threads = effective_n_threads(self.n_threads)

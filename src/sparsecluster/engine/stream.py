@@ -6,6 +6,7 @@ What is kept does not depend on how many rows there were.
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ ROWS_BETWEEN_CHECKS = 30
 
 LARGEST_TERM = 1e100
 
+_ONE_AT_A_TIME = threading.Lock()
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -31,6 +34,34 @@ class Learned:
     labels: np.ndarray
     cost: float  #: weighted sum of the squared distances
     shift: float  #: sum of the squared shifts of the centers
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a stream needs to go on."""
+
+    sums: sp.csr_array  #: of the rows that each center has seen, or the center to start from
+    counts: np.ndarray  #: their weight
+    squares: np.ndarray  #: three numbers a center: the square of its sum, and how wrong it may be
+
+    def checked(self, metric: str) -> _core.Centers:
+        """The sums in the core; refuses numbers that no stream leaves and none could go on with."""
+        sums = centers_.to_core(self.sums)
+        counts, squares = self.counts, self.squares
+        fit = counts.shape == (sums.n_clusters,) and squares.shape == (3 * sums.n_clusters,)
+        if fit and np.isfinite(counts).all() and np.isfinite(squares).all():
+            high, low, error = squares.reshape(-1, 3).T
+            weight = np.where(counts > 0, counts, 1.0)
+            slack = 1e-6 * sums.norm2 + 1e-300
+            if (
+                np.all((counts == 0) | (counts >= 1 / LARGEST_TERM))
+                and np.all(np.sqrt(sums.norm2) <= 1.001 * LARGEST_TERM * weight)
+                and np.all((np.abs(high + low - sums.norm2) <= slack) & (error >= 0))
+                and np.all(error <= slack)
+                and (metric == "euclidean" or np.all(sums.norm2 > 0))
+            ):
+                return sums
+        raise ValueError("The sums of the stream contradict each other.")
 
 
 class Stream:
@@ -66,30 +97,79 @@ class Stream:
             counts, times = seen
             times = np.where(counts > 0, times, 1.0)
             sums = centers_.to_core(self._shown * times[:, None])
-        self._core = _core.MiniBatch(sums, counts, *self._setting)
+        self._made: _core.MiniBatch | None = _core.MiniBatch(sums, counts, *self._setting)
+        self._kept: Kept | None = None
+
+    @classmethod
+    def restored(
+        cls,
+        kept: Kept,
+        centers: sp.csr_array,
+        random_state: np.random.RandomState,
+        *,
+        metric: str,
+        limit: _core.CenterLimit,
+        memory_limit: int,
+        reassignment_ratio: float,
+        made_with: dict[str, Any],
+        n_batches: int,
+        rows_since_check: int,
+    ) -> Stream:
+        """A stream that goes on where another one was; `kept` is checked when it is first used."""
+        stream = cls.__new__(cls)
+        stream.random_state = random_state
+        stream.n_batches = n_batches
+        stream.made_with = made_with
+        stream._setting = (metric, limit, memory_limit // 4)
+        stream._ratio = reassignment_ratio
+        stream._rows_since_check = rows_since_check
+        stream._shown = centers
+        stream._made, stream._kept = None, kept
+        return stream
+
+    @property
+    def kept(self) -> Kept:
+        """What the centers learn with."""
+        if self._kept is not None:
+            return self._kept
+        learner = self._learner
+        return Kept(centers_.from_core(learner.sums()), learner.counts, learner.squares)
+
+    @property
+    def _learner(self) -> _core.MiniBatch:
+        """The sums in the core. Of a stream that was restored they are brought there when rows
+        come, because to predict takes its centers alone."""
+        with _ONE_AT_A_TIME:
+            if self._made is None:
+                assert self._kept is not None
+                sums = self._kept.checked(self._setting[0])
+                self._made = _core.MiniBatch(sums, self._kept.counts, *self._setting)
+                self._made.squares = self._kept.squares
+                self._kept = None
+            return self._made
 
     @property
     def centers(self) -> sp.csr_array:
         """The centers as they are now."""
         if self._shown is None:
-            self._shown = centers_.from_core(self._core.centers())
+            self._shown = centers_.from_core(self._learner.centers())
         return self._shown
 
     @property
     def counts(self) -> np.ndarray:
         """Weight of the rows that each center has seen."""
-        return self._core.counts
+        return self._learner.counts if self._kept is None else self._kept.counts.copy()
 
     def widen(self, n_features: int) -> None:
         """Have room for more features; the centers are zero there."""
-        if n_features > self._core.n_features:
-            self._core.widen(n_features)
+        if n_features > self._learner.n_features:
+            self._learner.widen(n_features)
             self._shown = None
 
     def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Learned:
         """Give each row its nearest center, then move the centers towards their rows."""
         labels = np.empty(rows.n_rows, dtype=np.int32)
-        shift, distance2 = self._core.learn(rows.core, weights, labels, n_threads)
+        shift, distance2 = self._learner.learn(rows.core, weights, labels, n_threads)
         self._shown = None
         weighted = distance2 if weights is None else weights * distance2
         self.n_batches += 1
@@ -99,7 +179,7 @@ class Stream:
 
     def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> None:
         """Put centers that saw next to nothing where rows of this batch are far from theirs."""
-        counts = self._core.counts
+        counts = self._learner.counts
         if self._rows_since_check < ROWS_BETWEEN_CHECKS * len(counts):
             return
         self._rows_since_check = 0
@@ -113,24 +193,21 @@ class Stream:
         chance = chance[far] / chance[far].sum()
         drawn = self.random_state.choice(far, len(starved), replace=False, p=chance)
         fed = np.delete(counts, starved)
-        self._core.place(starved.astype(np.int32), rows.core, drawn, float(fed.min()))
+        self._learner.place(starved.astype(np.int32), rows.core, drawn, float(fed.min()))
         self._shown = None
 
     def __getstate__(self) -> dict[str, Any]:
         metric, limit, head_limit = self._setting
-        sums = centers_.from_core(self._core.sums())
         return self.__dict__ | {
             "_setting": (metric, limit.values, head_limit),
-            "_core": (sums, self._core.counts, self._core.squares),
+            "_made": None,
+            "_kept": self.kept,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         metric, limit, head_limit = state["_setting"]
-        sums, counts, squares = state["_core"]
         self._setting = (metric, _core.CenterLimit(*limit), head_limit)
-        self._core = _core.MiniBatch(centers_.to_core(sums), counts, *self._setting)
-        self._core.squares = squares
 
 
 def what_was_seen(
