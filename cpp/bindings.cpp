@@ -32,6 +32,8 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace sparsecluster;
 
+void bind_text(nb::module_& m);  // bindings_text.cpp
+
 namespace {
 
 template <class T>
@@ -578,4 +580,5 @@ NB_MODULE(_core, m) {
           "labels"_a.noconvert(), "metric"_a, "head_limit"_a, "n_threads"_a);
     m.def("chain_seeds", &py_chain_seeds, "rows"_a, "n_clusters"_a, "length"_a, "first"_a, "seed"_a,
           "weights"_a.none(), "floor"_a, "n_threads"_a);
+    bind_text(m);
 }

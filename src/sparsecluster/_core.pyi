@@ -1,6 +1,7 @@
-"""Types of the compiled core (cpp/bindings.cpp)."""
+"""Types of the compiled core (cpp/bindings.cpp, cpp/bindings_text.cpp)."""
 
 import numpy as np
+from typing_extensions import Buffer
 
 class Rows:
     n_rows: int
@@ -136,3 +137,19 @@ def first_variation(
     head_limit: int,
     n_threads: int,
 ) -> int: ...
+
+class TextError(ValueError):
+    args: tuple[int, str]  # the line, from 1, and the reason
+
+def parse_svmlight(
+    buffer: Buffer,
+    float64: bool,
+    n_threads: int,
+    least_index: int = ...,
+    largest_index: int = ...,
+    piece_bytes: int = ...,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]: ...
+def parse_numbers(
+    buffer: Buffer, n_columns: int, float64: bool, n_threads: int, piece_bytes: int = ...
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+def count_lines(buffer: Buffer, n_threads: int) -> int: ...
