@@ -1,0 +1,240 @@
+"""Matrices of cells x genes in AnnData's files (.h5ad), in the encodings of all its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsecluster.data.compressed import (
+    BLOCK_ENTRIES,
+    Numbers,
+    checked_shape,
+    csc_triples,
+    csr_blocks,
+    dense_blocks,
+    reading,
+    value_type,
+)
+from sparsecluster.data.source import Block, ReadError, Source
+from sparsecluster.data.triples import blocks_of_triples
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+_BROKEN = (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, OverflowError)
+_LARGEST_RATIO = 1100  # by which deflate can make names smaller
+
+
+class H5adSource(Source):
+    """A matrix of an AnnData file, with the names of its variables.
+
+    Parameters
+    ----------
+    layer : str or None
+        Name of a layer instead of ``X``.
+    raw : bool
+        Read ``raw.X``, with the variables of ``raw``.
+    block_entries : int
+        Largest number of entries in a block, except for longer rows.
+
+    Examples
+    --------
+    >>> source = H5adSource(Path("cells.h5ad"), layer="counts")  # doctest: +SKIP
+    >>> sum(block.n_rows for block in source.blocks())  # doctest: +SKIP
+    2700
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        layer: str | None = None,
+        raw: bool = False,
+        block_entries: int = BLOCK_ENTRIES,
+    ) -> None:
+        super().__init__(path)
+        if layer is not None and raw:
+            raise ValueError("layer and raw name two matrices; give one of them.")
+        self.layer = layer
+        self.raw = raw
+        self.block_entries = block_entries
+
+    def blocks(self) -> Iterator[Block]:
+        h5py = _h5py()
+        with open(self.path, "rb") as file:
+            if file.read(len(HDF5_MAGIC)) != HDF5_MAGIC:
+                raise ReadError(f"{self.path} is not an .h5ad file: it does not start as HDF5.")
+        with reading(self.path, *_BROKEN), h5py.File(self.path, "r") as file:
+            matrix = self._find(file)
+            if isinstance(matrix, h5py.Dataset):
+                shape = matrix.shape or ()
+            else:
+                shape = _shape(matrix)
+            if len(shape) != 2:
+                raise ReadError(
+                    f"{self.path}: {matrix.name} has the shape {shape}, not a matrix's."
+                )
+            n_rows, n_columns = checked_shape(self.path, *shape)
+            self.n_features = n_columns
+            self.feature_names = self._names(file, n_columns)
+            if isinstance(matrix, h5py.Dataset):
+                yield from dense_blocks(
+                    self.path,
+                    lambda begin, end: matrix[begin:end],
+                    shape=shape,
+                    dtype=matrix.dtype,
+                    block_entries=self.block_entries,
+                )
+            else:
+                yield from self._sparse(matrix, n_rows, n_columns)
+
+    def _find(self, file: Any) -> Any:
+        """The group or dataset of the matrix; the error says what else there is."""
+        name = f"layers/{self.layer}" if self.layer is not None else "raw/X" if self.raw else "X"
+        # Old files keep a sparse raw.X in the group raw.X.
+        for path in (name, name.replace("/", ".") if self.raw else name):
+            if path in file:
+                return file[path]
+        layers = list(file["layers"]) if "layers" in file else []
+        there = [path for path in ("X", "raw/X") if path in file]
+        there += [f"layer {layer!r}" for layer in layers]
+        raise ReadError(
+            f"{self.path}: there is no {name}. The file holds {', '.join(there) or 'no matrix'}."
+        )
+
+    def _sparse(self, group: Any, n_rows: int, n_columns: int) -> Iterator[Block]:
+        kind = _attribute(group, "encoding-type", "h5sparse_format").removesuffix("_matrix")
+        if kind not in ("csr", "csc"):
+            raise ReadError(
+                f"{self.path}: {group.name} is encoded as {kind!r}; csr, csc and dense arrays are "
+                f"read. Convert X with scipy's csr_matrix and write the file again."
+            )
+        shape = (n_rows, n_columns)
+        if kind == "csr":
+            yield from csr_blocks(
+                self.path, *self._arrays(group), shape=shape, block_entries=self.block_entries
+            )
+            return
+        piece = max(1, self.block_entries // 4)
+        yield from blocks_of_triples(
+            self.path,
+            lambda: csc_triples(self.path, *self._arrays(group), shape=shape, block_entries=piece),
+            n_rows=n_rows,
+            n_columns=n_columns,
+            dtype=value_type(self.path, group["data"].dtype),
+            block_entries=self.block_entries,
+        )
+
+    def _arrays(self, group: Any) -> tuple[Numbers, Numbers, Numbers]:
+        return (
+            _Dataset(self.path, group, "indptr"),
+            _Dataset(self.path, group, "indices"),
+            _Dataset(self.path, group, "data"),
+        )
+
+    def _names(self, file: Any, n_columns: int) -> np.ndarray | None:
+        """The index of the variables; None where the file has none."""
+        h5py = _h5py()
+        table = None
+        for path in ("raw/var", "raw.var") if self.raw else ("var",):
+            table = file.get(path) if table is None else table
+        if isinstance(table, h5py.Dataset):
+            names = _old_names(table, n_columns)
+        elif table is not None:
+            names = _strings(table.get(_attribute(table, "_index", default="_index")), n_columns)
+        else:
+            return None
+        if names is not None and len(names) != n_columns:
+            raise ReadError(
+                f"{self.path}: {len(names)} names of variables for the {n_columns} columns."
+            )
+        return names
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise ImportError(
+            "Reading .h5ad files needs h5py: pip install 'sparsecluster[h5ad]'."
+        ) from None
+    return h5py
+
+
+def _shape(group: Any) -> tuple[int, ...]:
+    for name in ("shape", "h5sparse_shape"):
+        if name in group.attrs:
+            return tuple(int(length) for length in np.ravel(group.attrs[name])[:3])
+    return ()
+
+
+def _attribute(group: Any, *names: str, default: str = "") -> str:
+    """The text of the first of these attributes that is there."""
+    for name in names:
+        if name in group.attrs:
+            text = group.attrs[name]
+            return text.decode() if isinstance(text, bytes) else str(text)
+    return default
+
+
+def _old_names(table: Any, n_columns: int) -> np.ndarray | None:
+    """The names from a table with a field for the index, as versions before 0.7 wrote them."""
+    field = next((name for name in ("index", "_index") if name in (table.dtype.names or ())), None)
+    if field is None or len(table) != n_columns or not _stored(table):
+        return None
+    return _decoded(table[field])
+
+
+def _strings(node: Any, n_columns: int) -> np.ndarray | None:
+    """Names in any encoding of a column of strings; numbers become their digits."""
+    if node is None:
+        return None
+    if "categories" in node if hasattr(node, "keys") else False:
+        categories = _strings(node["categories"], len(node["categories"]))
+        codes = node["codes"]
+        if categories is None or not _stored(codes):
+            return None
+        codes = np.asarray(codes)
+        if len(codes) and not 0 <= codes.min() <= codes.max() < len(categories):
+            return None
+        return categories[codes]
+    if hasattr(node, "keys"):
+        node = node["values"]
+    if node.ndim != 1 or not _stored(node):
+        return None
+    return _decoded(node[:])
+
+
+def _decoded(names: np.ndarray) -> np.ndarray:
+    texts = [
+        name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+        for name in names.tolist()
+    ]
+    return np.array(texts, dtype=object)
+
+
+def _stored(dataset: Any) -> bool:
+    """Whether the file holds about as much as the dataset claims."""
+    claimed = int(dataset.size) * int(dataset.dtype.itemsize)
+    return claimed <= int(dataset.id.get_storage_size()) * _LARGEST_RATIO
+
+
+class _Dataset(Numbers):
+    """A dataset of a group, read from front to back."""
+
+    def __init__(self, path: Path, group: Any, name: str) -> None:
+        if name not in group:
+            raise ReadError(f"{path}: {group.name} has no dataset {name!r}.")
+        self._dataset = group[name]
+        if getattr(self._dataset, "ndim", 0) != 1:
+            raise ReadError(f"{path}: {group.name}/{name} is not a one-dimensional dataset.")
+        self.name = f"{group.name}/{name}"
+        self.size = int(self._dataset.size)
+        self.dtype = self._dataset.dtype
+        self._position = 0
+
+    def read(self, count: int) -> np.ndarray:
+        begin, self._position = self._position, self._position + count
+        numbers = self._dataset[begin : self._position]
+        return numbers.astype(self.dtype.newbyteorder("="), copy=False)

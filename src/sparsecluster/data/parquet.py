@@ -1,0 +1,305 @@
+"""Sparse matrices in Parquet and Arrow files: lists of indices and values, one of each for a row of
+the matrix, or a table of (row, column, value)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsecluster.data.compressed import (
+    BLOCK_ENTRIES,
+    checked_block,
+    checked_shape,
+    reading,
+    value_type,
+)
+from sparsecluster.data.rows import MAX_INDEX
+from sparsecluster.data.source import Block, ReadError, Source
+from sparsecluster.data.triples import Triples, blocks_of_triples
+
+PARQUET_MAGIC = b"PAR1"
+ARROW_MAGIC = b"ARROW1"
+STREAM_MAGIC = b"\xff\xff\xff\xff"
+_BROKEN = (OSError, ValueError, TypeError, KeyError, IndexError, RuntimeError, NotImplementedError)
+_BATCH_LINES = 1 << 18
+
+
+class ParquetSource(Source):
+    """A matrix in a Parquet, Feather or Arrow file.
+
+    Two layouts are read: a line for each row of the matrix, with a list of indices and one of
+    values; or a line for each entry, with its row, column and value, in any order. Indices count
+    from zero. Names that are not given are found where only one choice is possible.
+
+    Parameters
+    ----------
+    indices, values : str or None
+        Names of the two columns of lists. Where they are not given: "indices" and "values", or the
+        only list of integers and the only list of floats.
+    row, column, value : str or None
+        Names of the columns of single entries. Where they are not given: "row", "column" (or
+        "col") and "value".
+    block_entries : int
+        Largest number of entries in a block, except for longer rows.
+
+    Examples
+    --------
+    >>> source = ParquetSource(Path("documents.parquet"), indices="terms", values="tfidf")
+    >>> sum(block.n_rows for block in source.blocks())  # doctest: +SKIP
+    18846
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        indices: str | None = None,
+        values: str | None = None,
+        row: str | None = None,
+        column: str | None = None,
+        value: str | None = None,
+        block_entries: int = BLOCK_ENTRIES,
+    ) -> None:
+        super().__init__(path)
+        self.lists = (indices, values)
+        self.entries = (row, column, value)
+        if any(self.lists) and any(self.entries):
+            raise ValueError(
+                "indices and values name lists, row, column and value single entries; give either."
+            )
+        self.block_entries = block_entries
+
+    def blocks(self) -> Iterator[Block]:
+        with reading(self.path, *_BROKEN):
+            with _table(self.path, self.block_entries) as table:
+                lists, entries = self._columns(table.schema)
+            if lists is not None:
+                yield from self._from_lists(lists)
+            else:
+                yield from self._from_entries(entries)
+
+    def _columns(self, schema: Any) -> tuple[list[str] | None, list[str]]:
+        """The two columns of lists, or None and the three columns of entries."""
+        types = dict(zip(schema.names, schema.types, strict=True))
+        numbers = ("floating", "integer", "boolean")
+        integer_lists = _names_of(types, "integer", lists=True)
+        lists = [
+            _pick(self.lists[0], ("indices",), integer_lists, integer_lists),
+            _pick(
+                self.lists[1],
+                ("values",),
+                _names_of(types, *numbers, lists=True),
+                _names_of(types, "floating", lists=True),
+            ),
+        ]
+        if all(lists) and not any(self.entries):
+            return lists, []
+        integers = _names_of(types, "integer")
+        entries = [
+            _pick(self.entries[0], ("row",), integers, []),
+            _pick(self.entries[1], ("column", "col"), integers, []),
+            _pick(self.entries[2], ("value",), _names_of(types, *numbers), []),
+        ]
+        if all(entries) and not any(self.lists):
+            return None, entries
+        there = ", ".join(f"{name} ({kind})" for name, kind in list(types.items())[:30])
+        raise ReadError(
+            f"{self.path}: no sparse matrix was found in the columns {there or '(none)'}. Name a "
+            f"column of lists of integers and one of lists of numbers by indices and values, or "
+            f"the columns of single entries by row, column and value."
+        )
+
+    def _from_lists(self, names: list[str]) -> Iterator[Block]:
+        pa = _pyarrow()
+        first_row = 0
+        with _table(self.path, self.block_entries) as table:
+            kind = value_type(
+                self.path, np.dtype(table.schema.field(names[1]).type.value_type.to_pandas_dtype())
+            )
+            for batch, done in table.batches(names):
+                indices, values = (batch.column(name) for name in names)
+                self._check_lists(indices, values, first_row)
+                indptr = np.zeros(len(batch) + 1, np.int64)
+                lengths = indices.value_lengths().cast(pa.int64()).to_numpy(zero_copy_only=False)
+                np.cumsum(lengths, out=indptr[1:])
+                columns = indices.flatten().to_numpy(zero_copy_only=False)
+                data = values.flatten().to_numpy(zero_copy_only=False)
+                for begin, end in _runs(indptr, self.block_entries):
+                    part = slice(int(indptr[begin]), int(indptr[end]))
+                    yield checked_block(
+                        self.path,
+                        indptr[begin : end + 1] - indptr[begin],
+                        columns[part].astype(np.int64),
+                        data[part].astype(kind),
+                        n_columns=None,
+                        first_row=first_row + begin,
+                        done=done,
+                    )
+                first_row += len(batch)
+                checked_shape(self.path, first_row, 0)
+
+    def _check_lists(self, indices: Any, values: Any, first_row: int) -> None:
+        """Refuse rows without a list, and lists of different lengths."""
+        for lists in (indices, values):
+            if lists.null_count:
+                row = first_row + int(np.flatnonzero(lists.is_null().to_numpy(False))[0])
+                raise ReadError(
+                    f"{self.path}: row {row} is null. Write an empty list for an empty row."
+                )
+            if lists.flatten().null_count:
+                raise ReadError(
+                    f"{self.path}: a list between the rows {first_row} and "
+                    f"{first_row + len(lists) - 1} holds null. Leave such entries out."
+                )
+        differ = indices.value_lengths().to_numpy(False) != values.value_lengths().to_numpy(False)
+        if differ.any():
+            row = int(np.flatnonzero(differ)[0])
+            raise ReadError(
+                f"{self.path}: row {first_row + row} has {len(indices[row])} indices, but "
+                f"{len(values[row])} values."
+            )
+
+    def _from_entries(self, names: list[str]) -> Iterator[Block]:
+        with _table(self.path, self.block_entries) as table:
+            types = [table.schema.field(name).type for name in names]
+        dtype = value_type(self.path, np.dtype(types[2].to_pandas_dtype()))
+        n_rows = n_columns = 0
+        for entries in self._triples(names, dtype):
+            n_rows = max(n_rows, int(entries.rows.max(initial=-1)) + 1)
+            n_columns = max(n_columns, int(entries.columns.max(initial=-1)) + 1)
+        yield from blocks_of_triples(
+            self.path,
+            lambda: self._triples(names, dtype),
+            n_rows=n_rows,
+            n_columns=n_columns,
+            dtype=dtype,
+            block_entries=self.block_entries,
+        )
+
+    def _triples(self, names: list[str], dtype: type) -> Iterator[Triples]:
+        with reading(self.path, *_BROKEN), _table(self.path, self.block_entries) as table:
+            position = 0
+            for batch, done in table.batches(names):
+                for name in names:
+                    if batch.column(name).null_count:
+                        raise ReadError(
+                            f"{self.path}: the column {name!r} holds null between the entries "
+                            f"{position} and {position + len(batch) - 1}. Leave such entries out."
+                        )
+                rows, columns, values = (
+                    batch.column(name).to_numpy(zero_copy_only=False) for name in names
+                )
+                entries = Triples(
+                    rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype), done
+                )
+                entries.check(self.path, MAX_INDEX, MAX_INDEX, position=position)
+                yield entries
+                position += len(batch)
+
+
+def _runs(indptr: np.ndarray, block_entries: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows of at most so many entries."""
+    begin = 0
+    while begin < len(indptr) - 1:
+        end = int(np.searchsorted(indptr, indptr[begin] + block_entries, side="right")) - 1
+        end = max(end, begin + 1)
+        yield begin, end
+        begin = end
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            "Reading Parquet and Arrow files needs pyarrow: pip install 'sparsecluster[parquet]'."
+        ) from None
+    return pyarrow
+
+
+def _is(kind: Any, *families: str) -> bool:
+    """Whether an Arrow type is of one of these families ("integer", "floating", ...)."""
+    return any(getattr(_pyarrow().types, f"is_{family}")(kind) for family in families)
+
+
+def _names_of(types: dict[str, Any], *families: str, lists: bool = False) -> list[str]:
+    """The columns of numbers of these families, or of lists of them."""
+    if lists:
+        is_list = ("list", "large_list", "fixed_size_list")
+        types = {name: kind.value_type for name, kind in types.items() if _is(kind, *is_list)}
+    return [name for name, kind in types.items() if _is(kind, *families)]
+
+
+def _pick(given: str | None, usual: tuple[str, ...], fit: list[str], likely: list[str]) -> str:
+    """The name that was given, else a usual one, else the only likely one; "" where none fits."""
+    if given is not None:
+        return given if given in fit else ""
+    for name in usual:
+        if name in fit:
+            return name
+    return likely[0] if len(likely) == 1 else ""
+
+
+class _Table(NamedTuple):
+    """The columns of a file and, for some of them, its batches with the share that was read."""
+
+    schema: Any
+    batches: Callable[[list[str]], Iterator[tuple[Any, float]]]
+
+
+@contextmanager
+def _table(path: Path, block_entries: int) -> Iterator[_Table]:
+    """Open a file of any of the formats, by its first bytes."""
+    pa = _pyarrow()
+    with open(path, "rb") as file:
+        magic = file.read(6)
+    if magic.startswith(PARQUET_MAGIC):
+        with pa.parquet.ParquetFile(path, buffer_size=1 << 20) as parquet:
+            yield _Table(
+                parquet.schema_arrow, lambda names: _parquet_batches(parquet, names, block_entries)
+            )
+    elif magic == ARROW_MAGIC or magic.startswith(STREAM_MAGIC):
+        opened = pa.ipc.open_file if magic == ARROW_MAGIC else pa.ipc.open_stream
+        with pa.memory_map(str(path)) as source, opened(source) as reader:
+            yield _Table(reader.schema, lambda names: _arrow_batches(source, reader, names))
+    else:
+        raise ReadError(
+            f"{path} is not a Parquet, Feather (version 2) or Arrow file, by its first bytes. "
+            f"Write it with pyarrow.parquet.write_table or pyarrow.feather.write_feather."
+        )
+
+
+def _parquet_batches(
+    parquet: Any, names: list[str], block_entries: int
+) -> Iterator[tuple[Any, float]]:
+    """Batches of about a block's entries, by the counts in the file's metadata."""
+    metadata = parquet.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    leaves = {
+        groups[0].column(j).path_in_schema.split(".")[0]: j
+        for j in range(groups[0].num_columns if groups else 0)
+    }
+    stored = sum(max(0, group.column(leaves[names[0]]).num_values) for group in groups)
+    size = max(1, min(_BATCH_LINES, block_entries * metadata.num_rows // max(stored, 1)))
+    read = 0
+    for batch in parquet.iter_batches(size, columns=names):
+        read += len(batch)
+        yield batch, min(1.0, read / max(metadata.num_rows, 1))
+
+
+def _arrow_batches(source: Any, reader: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
+    """The batches of an Arrow file or stream, whose buffers are not trusted."""
+    count = getattr(reader, "num_record_batches", None)
+    batches = reader if count is None else (reader.get_batch(i) for i in range(count))
+    for i, batch in enumerate(batches):
+        done = source.tell() / source.size() if count is None else (i + 1) / count
+        chosen = batch.select(names)
+        chosen.validate(full=True)
+        for begin in range(0, len(chosen), _BATCH_LINES):
+            yield chosen.slice(begin, _BATCH_LINES), done
