@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def csc_triples(
                 data.read(end - begin).astype(kind, copy=False),
                 float((column + len(columns)) / n_columns),
             )
-            entries.check(path, n_rows, n_columns, position=begin)
+            entries.check(n_rows, n_columns, partial(Triples.place, path, begin))
             yield entries
             begin = end
 

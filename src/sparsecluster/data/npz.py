@@ -7,6 +7,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -150,7 +151,7 @@ class NpzSource(Source):
                 data.read(count).astype(dtype, copy=False),
                 (begin + count) / data.size,
             )
-            entries.check(self.path, n_rows, n_columns, position=begin)
+            entries.check(n_rows, n_columns, partial(Triples.place, self.path, begin))
             yield entries
 
     def _whole(self, archive: zipfile.ZipFile, n_rows: int) -> Iterator[Block]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,7 +197,7 @@ class ParquetSource(Source):
                 entries = Triples(
                     rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype), done
                 )
-                entries.check(self.path, MAX_INDEX, MAX_INDEX, position=position)
+                entries.check(MAX_INDEX, MAX_INDEX, partial(Triples.place, self.path, position))
                 yield entries
                 position += len(batch)
 

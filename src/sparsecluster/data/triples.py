@@ -25,19 +25,11 @@ class Triples(NamedTuple):
     done: float  #: share of the input that was read with these
 
     def check(
-        self,
-        path: Path,
-        n_rows: int,
-        n_columns: int,
-        *,
-        unit: str = "entry",
-        position: int,
-        first: int = 0,
+        self, n_rows: int, n_columns: int, place: Callable[[int], str], *, first: int = 0
     ) -> None:
-        """Refuse entries outside of the matrix or not finite.
+        """Refuse entries outside of the matrix or not finite; `place` names the i-th entry.
 
-        Errors call entries by their unit ("entry", "line"), counted from `position`, and show
-        indices as the file has them, counted from `first`.
+        Errors show indices as the file has them, counted from `first`.
         """
         for name, index, limit in (
             ("row", self.rows, n_rows),
@@ -46,15 +38,20 @@ class Triples(NamedTuple):
             if len(index) and (index.min() < 0 or index.max() >= limit):
                 entry = int(np.flatnonzero((index < 0) | (index >= limit))[0])
                 raise ReadError(
-                    f"{path}: {unit} {position + entry}: {name} {int(index[entry]) + first} lies "
+                    f"{place(entry)}: {name} {int(index[entry]) + first} lies "
                     f"outside of {first} .. {limit - 1 + first}."
                 )
         if not np.isfinite(self.values).all():
             entry = int(np.flatnonzero(~np.isfinite(self.values))[0])
             raise ReadError(
-                f"{path}: {unit} {position + entry}: the value {self.values[entry]} is not a "
+                f"{place(entry)}: the value {self.values[entry]} is not a "
                 f"finite number. Clean or impute the values first."
             )
+
+    @staticmethod
+    def place(path: Path, position: int, entry: int) -> str:
+        """Where an entry stands, for files without lines."""
+        return f"{path}, entry {position + entry}"
 
     def part(self, which: slice | np.ndarray) -> Triples:
         return Triples(self.rows[which], self.columns[which], self.values[which], self.done)

@@ -1,0 +1,144 @@
+"""Text files that hold a matrix as lines of numbers, `row column [value]`, both counted from one:
+a header line by line, then the entries in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import numpy as np
+
+from sparsecluster import _core
+from sparsecluster.data.files import BLOCK_BYTES, open_stream, whole_lines
+from sparsecluster.data.source import ReadError
+from sparsecluster.data.triples import Triples
+
+EXACT_IN_FLOAT32 = 1 << 24  # the largest whole number up to which all are
+
+
+def checked_dtype(dtype: str) -> str:
+    """The name of a type of values; ValueError where it is none."""
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f'dtype must be "float32" or "float64", got {dtype!r}.')
+    return dtype
+
+
+class NumberLines:
+    """A text file, compressed or not, that is read from front to back."""
+
+    def __init__(self, path: Path, *, block_entries: int, n_threads: int) -> None:
+        self.path = path
+        self.line = 0  #: number of the last line that was read
+        self._stream = open_stream(path)
+        # Few lines take less than eight bytes, so that a chunk has no more lines than a block.
+        self._chunks = whole_lines(self._stream, min(BLOCK_BYTES, 8 * block_entries))
+        self._chunk = memoryview(b"")
+        self._n_threads = n_threads
+
+    def __enter__(self) -> NumberLines:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+
+    def next_line(self) -> str:
+        """The next line, without blanks around it; "" at the end of the file."""
+        line = self._look_ahead()
+        self._chunk = self._chunk[len(line) :]
+        self.line += 1
+        return line.decode("latin-1").strip()
+
+    def skip_comments(self) -> None:
+        """Go on to the next line that is neither empty nor starts with %."""
+        while (line := self._look_ahead()) and (not line.strip() or line.startswith(b"%")):
+            self.next_line()
+
+    def _look_ahead(self) -> bytes:
+        """The next line as it is, with its newline; nothing at the end of the file."""
+        self._next_chunk()
+        length, start = 0, b""
+        while b"\n" not in start and length < len(self._chunk):
+            length += 1024
+            start = bytes(self._chunk[:length])
+        return start[: start.find(b"\n") + 1] or start
+
+    def header_line(self, what: str) -> list[int]:
+        """The next line, which must hold whole numbers only, none of them negative."""
+        words = self.next_line().split()
+        if not words or not all(w.isascii() and w.isdigit() and len(w) < 19 for w in words):
+            shown = " ".join(words)[:80]
+            raise ReadError(f"{self.path}, line {self.line}: {what} is needed, not {shown!r}.")
+        return [int(word) for word in words]
+
+    def entries(
+        self,
+        n_rows: int,
+        n_columns: int,
+        *,
+        n_entries: int,
+        kind: Literal["real", "integer", "pattern"],
+        dtype: str,
+    ) -> Iterator[Triples]:
+        """All entries that follow, checked against what a header claimed."""
+        found = 0
+        while self._next_chunk():
+            rows, columns, values = self._parse(2 if kind == "pattern" else 3, dtype)
+            if found + len(rows) > n_entries:
+                raise ReadError(
+                    f"{self._place(n_entries - found)}: there are more than the {n_entries} "
+                    f"entries that the header claims."
+                )
+            found += len(rows)
+            rows -= 1
+            columns -= 1
+            entries = Triples(rows, columns, values, self._stream.done)
+            entries.check(n_rows, n_columns, self._place, first=1)
+            if kind == "integer" and dtype == "float32":
+                self._refuse_inexact(values)
+            yield entries
+            self.line += _core.count_lines(self._chunk, self._n_threads)
+            self._chunk = memoryview(b"")
+        if found < n_entries:
+            raise ReadError(
+                f"{self.path}: the file ends after {found} of the {n_entries} entries that its "
+                f"header claims. Fetch or write it again."
+            )
+
+    def _next_chunk(self) -> bool:
+        """Go on to the next chunk where one is used up; False at the end of the file."""
+        if not self._chunk:
+            # The buffer behind the old chunk may have to grow, so that nothing may look at it.
+            self._chunk = memoryview(b"")
+            self._chunk = next(self._chunks, self._chunk)
+        return len(self._chunk) > 0
+
+    def _parse(self, n_columns: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        try:
+            return _core.parse_numbers(self._chunk, n_columns, dtype == "float64", self._n_threads)
+        except _core.TextError as error:
+            line, reason = error.args
+            raise ReadError(f"{self.path}, line {self.line + line}: {reason}.") from None
+
+    def _refuse_inexact(self, values: np.ndarray) -> None:
+        wrong = np.flatnonzero(np.abs(values) > EXACT_IN_FLOAT32)
+        if len(wrong):
+            raise ReadError(
+                f"{self._place(int(wrong[0]))}: {values[wrong[0]]:.0f} is too large for whole "
+                f'numbers in float32. Read the file with dtype="float64".'
+            )
+
+    def _place(self, entry: int) -> str:
+        """The line of an entry of the chunk; empty lines and comments are none."""
+        for number, line in enumerate(bytes(self._chunk).split(b"\n"), self.line + 1):
+            if line.strip() and not line.strip().startswith(b"%"):
+                if entry == 0:
+                    return f"{self.path}, line {number}"
+                entry -= 1
+        return f"{self.path}, after line {self.line}"

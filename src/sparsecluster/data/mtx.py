@@ -1,0 +1,192 @@
+"""Matrix Market files: coordinates (real, integer, pattern), and arrays through scipy."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+import scipy.io
+
+from sparsecluster.data.compressed import (
+    BLOCK_ENTRIES,
+    checked_shape,
+    dense_blocks,
+    reading,
+)
+from sparsecluster.data.files import open_stream
+from sparsecluster.data.lines import NumberLines, checked_dtype
+from sparsecluster.data.source import Block, ReadError, Source
+from sparsecluster.data.triples import Triples, blocks_of_triples
+from sparsecluster.engine.resources import available_memory
+
+_FORMATS = ("coordinate", "array")
+_KINDS: dict[str, Literal["real", "integer", "pattern"]] = {
+    "real": "real",
+    "double": "real",
+    "integer": "integer",
+    "unsigned-integer": "integer",
+    "pattern": "pattern",
+}
+_SYMMETRIES = ("general", "symmetric", "skew-symmetric")
+
+
+class _Header(NamedTuple):
+    """The first lines of a file; the shape is that of the file, not of its transpose."""
+
+    format: str
+    field: str
+    symmetry: str
+    n_rows: int
+    n_columns: int
+    n_entries: int
+
+
+class MtxSource(Source):
+    """A matrix in the Matrix Market exchange format (.mtx), compressed or not.
+
+    The entries may come in any order; those of the same place are summed.
+
+    Parameters
+    ----------
+    transpose : bool
+        Take the columns as rows, as for the genes x cells of 10x Genomics.
+    dtype : {"float32", "float64"}
+        Type of the values; each is rounded once, from its decimal digits. Whole numbers that are
+        too large to be exact are refused.
+    n_threads : int
+        Threads that read text.
+    block_entries : int
+        Largest number of entries in a block, except for longer rows.
+
+    Examples
+    --------
+    >>> text = "%%MatrixMarket matrix coordinate real general\\n2 3 2\\n1 3 0.5\\n2 1 2\\n"
+    >>> _ = Path("small.mtx").write_text(text)
+    >>> [block.indices.tolist() for block in MtxSource(Path("small.mtx")).blocks()]
+    [[2, 0]]
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        transpose: bool = False,
+        dtype: Literal["float32", "float64"] = "float32",
+        n_threads: int = 1,
+        block_entries: int = BLOCK_ENTRIES,
+    ) -> None:
+        super().__init__(path)
+        self.transpose = transpose
+        self.dtype = checked_dtype(dtype)
+        self.n_threads = n_threads
+        self.block_entries = block_entries
+
+    def blocks(self) -> Iterator[Block]:
+        with self._lines() as lines:
+            header = self._header(lines)
+        n_rows, n_columns = header.n_rows, header.n_columns
+        if self.transpose:
+            n_rows, n_columns = n_columns, n_rows
+        self.n_features = n_columns
+        if header.format == "array":
+            yield from self._array(header)
+            return
+        yield from blocks_of_triples(
+            self.path,
+            self._triples,
+            n_rows=n_rows,
+            n_columns=n_columns,
+            dtype=np.dtype(self.dtype).type,
+            block_entries=self.block_entries,
+        )
+
+    def _lines(self) -> NumberLines:
+        return NumberLines(self.path, block_entries=self.block_entries, n_threads=self.n_threads)
+
+    def _header(self, lines: NumberLines) -> _Header:
+        banner = lines.next_line().lower().split()
+        if banner[:1] != ["%%matrixmarket"]:
+            raise ReadError(
+                f"{self.path} is not a Matrix Market file: it does not start with %%MatrixMarket."
+            )
+        if len(banner) != 5 or banner[1] != "matrix":
+            raise ReadError(
+                f"{self.path}, line 1: '%%MatrixMarket matrix' is needed, with format, type and "
+                f"symmetry."
+            )
+        form, field, symmetry = banner[2:]
+        for word, known in ((form, _FORMATS), (field, tuple(_KINDS)), (symmetry, _SYMMETRIES)):
+            if word not in known:
+                raise ReadError(
+                    f"{self.path}, line 1: {word!r} is not read, only {', '.join(known)}."
+                )
+        lines.skip_comments()
+        sizes = lines.header_line("the number of rows, of columns and of entries")
+        if len(sizes) != (3 if form == "coordinate" else 2):
+            raise ReadError(
+                f"{self.path}, line {lines.line}: {len(sizes)} numbers where the size of the "
+                f"matrix is needed."
+            )
+        n_rows, n_columns = checked_shape(self.path, sizes[0], sizes[1])
+        if symmetry != "general" and n_rows != n_columns:
+            raise ReadError(
+                f"{self.path}, line {lines.line}: a {symmetry} matrix of {n_rows} x {n_columns}."
+            )
+        return _Header(form, field, symmetry, n_rows, n_columns, sizes[-1])
+
+    def _triples(self) -> Iterator[Triples]:
+        with self._lines() as lines:
+            header = self._header(lines)
+            for entries in lines.entries(
+                header.n_rows,
+                header.n_columns,
+                n_entries=header.n_entries,
+                kind=_KINDS[header.field],
+                dtype=self.dtype,
+            ):
+                if self.transpose:
+                    entries = entries._replace(rows=entries.columns, columns=entries.rows)
+                yield entries
+                if header.symmetry != "general":
+                    yield _mirrored(entries, -1 if header.symmetry == "skew-symmetric" else 1)
+
+    def _array(self, header: _Header) -> Iterator[Block]:
+        """The rows of a dense matrix, which the file holds column by column."""
+        need = 24 * header.n_rows * header.n_columns
+        # A number takes two bytes of text at least; bzip2 packs zeros better than the others.
+        most = self.path.stat().st_size
+        with open_stream(self.path) as stream:
+            if stream.compression is not None:
+                most = available_memory()
+        if need > 24 * most or need > available_memory():
+            raise ReadError(
+                f"{self.path}: the header claims {header.n_rows} x {header.n_columns} numbers, "
+                f"more than the file or the memory can hold. Write the matrix as coordinates."
+            )
+        errors = (ValueError, OverflowError, RuntimeError, TypeError, IndexError, MemoryError)
+        with reading(self.path, *errors), open_stream(self.path) as stream:
+            cells = scipy.io.mmread(cast(io.BytesIO, io.BufferedReader(stream)))
+        cells = np.asarray(cells, dtype=self.dtype)
+        if self.transpose:
+            cells = cells.T
+        yield from dense_blocks(
+            self.path,
+            lambda begin, end: cells[begin:end],
+            shape=cells.shape,
+            dtype=cells.dtype,
+            block_entries=self.block_entries,
+        )
+
+
+def _mirrored(entries: Triples, sign: int) -> Triples:
+    """The other half of a matrix of which one half was written."""
+    off = np.flatnonzero(entries.rows != entries.columns)
+    return Triples(
+        entries.columns[off],
+        entries.rows[off],
+        (sign * entries.values[off]).astype(entries.values.dtype),
+        entries.done,
+    )
