@@ -17,7 +17,6 @@ from sparsecluster.data.rows import Rows
 from sparsecluster.engine import assignment, refine, restarts, seeding
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.checkpoint import (
-    Checkpoint,
     RunCheckpoint,
     RunState,
     fingerprint,
@@ -31,7 +30,6 @@ from sparsecluster.engine.resources import effective_memory_limit, effective_n_t
 from sparsecluster.engine.setting import SeedSetting
 from sparsecluster.engine.stopping import shift_tolerance
 from sparsecluster.estimator import CenterEstimator
-
 
 # The parameters that a result depends on.
 DECIDING = (
@@ -227,7 +225,6 @@ class KMeans(CenterEstimator):
                 stacklevel=3,
             )
         seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
-        saved: Checkpoint | None = None
 
         def run_from(run: int, n_threads: int, on_iteration: Callback) -> Clustering:
             setting = SeedSetting(
@@ -237,7 +234,7 @@ class KMeans(CenterEstimator):
                 n_threads=n_threads,
                 metric=self._metric,
             )
-            checkpoint = saved and saved.run(run)
+            checkpoint = saved.run(run) if saved else None
             return self._run(
                 rows, setting, columns, algorithm, checkpoint, on_iteration=on_iteration, run=run
             )

@@ -105,8 +105,8 @@ def fit(
     screen.result(
         _summary(estimator, rows, terms, seconds) | {"model": model and str(model)},
         clusters_table(estimator, terms),
-        f"{estimator.n_clusters_} clusters of {rows.n_rows:,} rows: {estimator.n_iter_} iterations, "
-        f"cost {estimator.inertia_:.6g}, {seconds:.2f} s",
+        f"{estimator.n_clusters_} clusters of {rows.n_rows:,} rows: {estimator.n_iter_} "
+        f"iterations, cost {estimator.inertia_:.6g}, {seconds:.2f} s",
         *([f"model: {model}"] if model else []),
     )
 

@@ -32,8 +32,8 @@ def inspect(
     Parameters
     ----------
     path
-        The file or store: shape, density, row lengths, values, frequent columns, and the memory that
-        a fit would need. Of a model: what was fitted, and its clusters.
+        The file or store: shape, density, row lengths, values, frequent columns, and the memory
+        that a fit would need. Of a model: what was fitted, and its clusters.
     clusters
         The number of clusters that the memory is told for.
     terms
@@ -66,7 +66,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     centers = estimator.cluster_centers_
     stored = int(getattr(centers, "nnz", centers.size))
     named = estimator.feature_names_ is not None
-    summary = {
+    summary: dict[str, Any] = {
         "kind": "model",
         "estimator": type(estimator).__name__,
         "clusters": int(estimator.n_clusters_),
@@ -79,9 +79,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
         "top_terms": estimator.top_terms(terms) if named else None,
     }
     changed = type(estimator)().get_params()
-    given = {
-        name: value for name, value in parameters.items() if value != repr(changed.get(name))
-    }
+    given = {name: value for name, value in parameters.items() if value != repr(changed.get(name))}
     rows = [
         ("model", f"{summary['estimator']}, {path.stat().st_size / 1e6:,.1f} MB"),
         ("parameters", ", ".join(f"{name}={value}" for name, value in given.items())),
@@ -183,7 +181,11 @@ def _recipe_lines(recipe: dict[str, Any] | None) -> list[tuple[str, str]]:
     lines = []
     for name in ("text", "prepare"):
         if recipe[name]:
-            said = [f"{key}={value}" for key, value in recipe[name].items() if value not in (None, False)]
+            said = [
+                f"{key}={value}"
+                for key, value in recipe[name].items()
+                if value not in (None, False)
+            ]
             lines.append((name, ", ".join(said)))
     return lines
 

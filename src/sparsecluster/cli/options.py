@@ -159,7 +159,8 @@ class Running:
         option(RUNNING, "Threads to use, by default all CPUs; no result depends on it."),
     ] = None
     quiet: Annotated[
-        bool, option(RUNNING, "Show no progress and no summary.", negative=(), name=["--quiet", "-q"])
+        bool,
+        option(RUNNING, "Show no progress and no summary.", negative=(), name=["--quiet", "-q"]),
     ] = False
     json: Annotated[
         bool, option(RUNNING, "Give the summary as JSON, and no progress.", negative=())

@@ -66,7 +66,7 @@ class Screen:
         """Show warnings of the library as lines, not as Python does."""
         with warnings.catch_warnings():
             warnings.simplefilter("always")
-            warnings.showwarning = self._warn  # type: ignore[assignment]
+            warnings.showwarning = self._warn
             yield
 
     def _warn(self, message: Any, *_: Any, **__: Any) -> None:

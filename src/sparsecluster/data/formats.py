@@ -36,7 +36,7 @@ FORMATS = {
         "svmlight",
         "SvmlightSource",
         (".svm", ".svmlight", ".libsvm"),
-        ("dtype", "zero_based", "n_threads"),
+        ("dtype", "zero_based", "n_threads", "block_bytes"),
     ),
     "npz": Format("npz", "NpzSource", (".npz",), ()),
     "npy": Format("npz", "NpySource", (".npy",), ()),
@@ -116,8 +116,13 @@ def format_of(path: Path, format: str | None) -> str:
     return format or detect(path)
 
 
-def open_source(path: Path, format: str, options: dict[str, Any], *, n_threads: int) -> Source:
-    """The reader of a file, with those options that were given; others than its own are refused."""
+def open_source(
+    path: Path, format: str, options: dict[str, Any], *, n_threads: int, whole: bool = False
+) -> Source:
+    """The reader of a file, with those options that were given; others than its own are refused.
+
+    With `whole` the file may come as one block.
+    """
     takes = FORMATS[format].options
     useless = set(options) - set(takes) - {"dtype"}
     if useless:
@@ -128,6 +133,8 @@ def open_source(path: Path, format: str, options: dict[str, Any], *, n_threads: 
     given = {name: value for name, value in options.items() if name in takes}
     if "n_threads" in takes:
         given["n_threads"] = n_threads
+    if whole and "block_bytes" in takes:
+        given["block_bytes"] = None
     module = importlib.import_module(f"sparsecluster.data.{FORMATS[format].module}")
     source: Source = getattr(module, FORMATS[format].source)(path, **given)
     return source

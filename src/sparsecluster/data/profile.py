@@ -1,5 +1,5 @@
-"""What there is to know about rows before they are clustered: shape, row lengths, columns, values, and
-the memory that a fit would need. In one pass, block by block."""
+"""What there is to know about rows before they are clustered: shape, row lengths, columns, values,
+and the memory that a fit would need. In one pass, block by block."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from sparsecluster.data.source import Block
 
 # Bytes that a fit of k-means takes beyond its data: a row (label, norm, bounds, distances while
-# seeding), a column (statistics, marks), an entry of a center (center, sums, index), and an entry of
-# X in the copy by columns that seeding makes where it fits the limit.
+# seeding), a column (statistics, marks), an entry of a center (center, sums, index), and an entry
+# of X in the copy by columns that seeding makes where it fits the limit.
 ROW_BYTES = 56
 COLUMN_BYTES = 64
 CENTER_ENTRY_BYTES = 64
@@ -85,7 +85,7 @@ class Profile:
 def memory_of_a_fit(
     n_rows: int, n_entries: int, value_bytes: int, row_counts: np.ndarray, n_clusters: int
 ) -> dict[str, int]:
-    """Bytes of the data in memory, and what a fit with so many clusters takes at most beyond them."""
+    """Bytes of the data in memory, and what a fit with so many clusters takes at most beyond."""
     center_entries = int(np.minimum(row_counts, n_clusters).sum())
     return {
         "clusters": n_clusters,

@@ -126,7 +126,7 @@ def read(
     if like is not None:
         parts = list(_like_blocks(path, options, _known(like), progress))
         return _joined(parts, _known(like))
-    source = _source(path, options, None)
+    source = _source(path, options, None, whole=True)
     counting = _Counting(prepare)
     blocks = []
     for block in _raw_blocks(source, options, progress):
@@ -397,14 +397,17 @@ class _Counting:
         """What a raw block becomes."""
         if self._order is not None:
             width = len(self._order)
-            arrays = (block.data, self._order[block.indices], block.indptr)
+            # A copy of the values: they may be mapped, and are sorted in place.
+            arrays = (block.data.copy(), self._order[block.indices], block.indptr)
             matrix = sp.csr_array(arrays, shape=(block.n_rows, width))
             matrix.sort_indices()
             block = replace(block, indices=matrix.indices.astype(np.int32), data=matrix.data)
         return self._recipe.apply(block, first_row=first_row)
 
 
-def _source(path: Path, options: ReadOptions, known: _Known | None) -> Source:
+def _source(
+    path: Path, options: ReadOptions, known: _Known | None, *, whole: bool = False
+) -> Source:
     """The reader of a file; with what is known it reads the same columns."""
     given = {name: value for name, value in options.__dict__.items() if value is not None}
     for name in ("format", "n_threads"):
@@ -419,7 +422,8 @@ def _source(path: Path, options: ReadOptions, known: _Known | None) -> Source:
         given |= _options_of(path, format, known)
     elif format in TEXTS:
         given.setdefault("text", TextOptions())
-    return open_source(path, format, given, n_threads=effective_n_threads(options.n_threads))
+    n_threads = effective_n_threads(options.n_threads)
+    return open_source(path, format, given, n_threads=n_threads, whole=whole)
 
 
 def _options_of(path: Path, format: str, known: _Known) -> dict[str, Any]:
@@ -433,9 +437,7 @@ def _options_of(path: Path, format: str, known: _Known) -> dict[str, Any]:
     return {"text": known.recipe.text, "vocabulary": known.names}
 
 
-def _raw_blocks(
-    source: Source, options: ReadOptions, progress: Progress | None
-) -> Iterator[Block]:
+def _raw_blocks(source: Source, options: ReadOptions, progress: Progress | None) -> Iterator[Block]:
     """The blocks of a file as they are, in the type that was asked for."""
     with closing(source.blocks()) as blocks:  # type: ignore[type-var]
         for block in blocks:
@@ -577,9 +579,7 @@ def convert_labels(
     _check_target(out, overwrite)
     made = label_rows(read(path, options, prepare=prepare, progress=progress), path)
     matrix = made.matrix
-    block = Block(
-        indptr=matrix.indptr.astype(np.int64), indices=matrix.indices, data=matrix.data
-    )
+    block = Block(indptr=matrix.indptr.astype(np.int64), indices=matrix.indices, data=matrix.data)
     with atomic_folder(out, overwrite=overwrite) as folder:
         writer = StoreWriter(folder, matrix.dtype, n_threads=effective_n_threads(None))
         writer.append(block)

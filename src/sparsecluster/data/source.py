@@ -44,7 +44,8 @@ class Source(ABC):
 
     #: number of columns where the file tells it; None: as many as the largest index needs
     n_features: int | None = None
-    #: what to subtract from all column indices (1 for files that count from one)
+    #: what to subtract from all column indices (1 for files that count from one); while blocks come
+    #: it is what they show so far, and can change from 1 to 0
     first_column: int = 0
     #: names of the columns
     feature_names: np.ndarray | None = None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +229,7 @@ def _checksums(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> lis
         cuts = [0, *(int(indptr[end]) for end in ends)]
     else:
         cuts = [0, len(array)]
-    return [_crc(array[begin:end]) for begin, end in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [_crc(array[begin:end]) for begin, end in pairwise(cuts)]
 
 
 def _crc(array: np.ndarray) -> int:

@@ -133,21 +133,26 @@ class _Reading:
         self.n_rows += len(indptr) - 1
         if smallest >= 0:
             self.smallest = smallest if self.smallest is None else min(self.smallest, smallest)
+        source.first_column = self._first_column()
         return Block(indptr=indptr, indices=indices, data=data, labels=labels, done=done)
 
     def finish(self) -> None:
-        """Tell the source what only the whole file shows."""
-        source = self.source
+        """Tell what only the whole file shows."""
+        if self.expected is not None and self.n_rows != self.expected[0]:
+            raise ReadError(
+                f"{self.source.path}: its first line tells of {self.expected[0]} rows, but there "
+                f"are {self.n_rows}. Fetch the file again, or correct its first line."
+            )
+        if self.smallest is None:
+            self.source.first_column = 0
+
+    def _first_column(self) -> int:
+        """By what was seen so far; where it is to be found out it can still go from one to zero."""
         if self.expected is not None:
-            if self.n_rows != self.expected[0]:
-                raise ReadError(
-                    f"{source.path}: its first line tells of {self.expected[0]} rows, but there "
-                    f"are {self.n_rows}. Fetch the file again, or correct its first line."
-                )
-        elif source.zero_based == "auto":
-            source.first_column = int(self.smallest is not None and self.smallest > 0)
-        else:
-            source.first_column = int(not source.zero_based)
+            return 0
+        if self.source.zero_based == "auto":
+            return int(self.smallest is None or self.smallest > 0)
+        return int(not self.source.zero_based)
 
     def _take_header(self, text: memoryview) -> memoryview:
         """Text behind a first line of three counts, or all of it."""

@@ -10,11 +10,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from sparsecluster.data.files import open_stream
+from sparsecluster.data.files import FileStream, open_stream
 from sparsecluster.data.source import Block, ReadError, Source
 
 BLOCK_TOKENS = 1 << 21
@@ -53,8 +53,9 @@ class TextOptions:
     strip_accents: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.stop_words, list):
-            object.__setattr__(self, "stop_words", tuple(self.stop_words))
+        words: Any = self.stop_words
+        if isinstance(words, list):
+            object.__setattr__(self, "stop_words", tuple(words))
         if not (self.column is None or isinstance(self.column, str)):
             raise ValueError(f"column must be a name or None, got {self.column!r}.")
         try:
@@ -141,7 +142,9 @@ class TextSource(Source):
             yield self._block(indptr, indices, counts, 1.0)
         self._name_columns(list(numbers))
 
-    def _block(self, indptr: list[int], indices: list[int], counts: list[int], done: float) -> Block:
+    def _block(
+        self, indptr: list[int], indices: list[int], counts: list[int], done: float
+    ) -> Block:
         return Block(
             indptr=np.array(indptr, dtype=np.int64),
             indices=np.array(indices, dtype=np.int32),
@@ -159,13 +162,14 @@ class TextSource(Source):
         self.feature_names = np.array(terms, dtype=object)
 
     @abstractmethod
-    def _documents(self, stream: IO[bytes]) -> Iterator[str]:
+    def _documents(self, stream: FileStream) -> Iterator[str]:
         """The documents of the file, in order."""
 
-    def _lines(self, stream: IO[bytes], newline: str | None = None) -> io.TextIOWrapper:
+    def _lines(self, stream: FileStream, newline: str | None = None) -> io.TextIOWrapper:
         encoding = "utf-8-sig" if self.options.encoding.lower() in ("utf-8", "utf8") else None
+        buffered: Any = stream
         return io.TextIOWrapper(
-            stream, encoding=encoding or self.options.encoding, newline=newline
+            buffered, encoding=encoding or self.options.encoding, newline=newline
         )
 
     def _undecodable(self, line: int, error: UnicodeDecodeError) -> ReadError:
@@ -191,19 +195,20 @@ class TextSource(Source):
 class LinesSource(TextSource):
     """A document a line."""
 
-    def _documents(self, stream: IO[bytes]) -> Iterator[str]:
-        line = 0
+    def _documents(self, stream: FileStream) -> Iterator[str]:
+        n_lines = 0
         try:
-            for line, document in enumerate(self._lines(stream), 1):
+            for document in self._lines(stream):
+                n_lines += 1
                 yield document
         except UnicodeDecodeError as error:
-            raise self._undecodable(line, error) from None
+            raise self._undecodable(n_lines, error) from None
 
 
 class JsonLinesSource(TextSource):
     """A JSON object a line, one of whose fields is the document; blank lines do not count."""
 
-    def _documents(self, stream: IO[bytes]) -> Iterator[str]:
+    def _documents(self, stream: FileStream) -> Iterator[str]:
         line, column = 0, None
         try:
             for line, text in enumerate(self._lines(stream), 1):
@@ -236,7 +241,7 @@ class CsvSource(TextSource):
     """A table with a header line, one of whose columns is the document; by commas or, for .tsv, by
     tabs."""
 
-    def _documents(self, stream: IO[bytes]) -> Iterator[str]:
+    def _documents(self, stream: FileStream) -> Iterator[str]:
         tabs = ".tsv" in self.path.suffixes
         csv.field_size_limit(LONGEST_FIELD)
         reader = csv.reader(self._lines(stream, newline=""), delimiter="\t" if tabs else ",")

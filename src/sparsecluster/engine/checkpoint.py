@@ -1,7 +1,7 @@
 """Checkpoints: the states of the runs of a fit in a folder, from which a killed fit goes on.
 
-Centers are a function of the labels, and labels of the centers, so a run that goes on from either ends
-where it would have ended."""
+Centers are a function of the labels, and labels of the centers, so a run that goes on from either
+ends where it would have ended."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def seconds(every: Any) -> float:
         match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([a-z]*)\s*", every.lower())
         if match and match[2] in _UNITS:
             found = float(match[1]) * _UNITS[match[2]]
-    elif isinstance(every, Real) and not isinstance(every, bool):
+    elif not isinstance(every, bool) and isinstance(every, Real):
         found = float(every)
     if not found >= 0:
         raise ValueError(
@@ -201,7 +201,9 @@ def _described(value: Any) -> Any:
     if sp.issparse(value) or isinstance(value, np.ndarray | list):
         matrix = sp.csr_array(value)
         matrix.sum_duplicates()
-        return [zlib.crc32(np.ascontiguousarray(part).data) for part in (matrix.indices, matrix.data)]
+        return [
+            zlib.crc32(np.ascontiguousarray(part).data) for part in (matrix.indices, matrix.data)
+        ]
     if callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     return type(value).__qualname__
