@@ -10,7 +10,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
   $(shell find cpp src -type f -not -path '*/__pycache__/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench bench-full sanitize clean
+.PHONY: help demo test lint types bench bench-full sanitize fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,19 @@ bench-full: $(VENV)/.package $(VENV)/.extra-bench  ## the same on all data sets 
 sanitize: $(VENV)/.build  ## run the kernels' check driver under the sanitizers
 	$(call check_under,address,address$(comma)undefined)
 	$(call check_under,thread,thread)
+
+# Debian: apt-get install clang libclang-rt-dev. New inputs stay in build/fuzz/found; a crash is written to
+# build/fuzz and becomes a test.
+FUZZ_SECONDS ?= 600
+CLANG ?= clang++
+fuzz: $(VENV)/.build  ## feed the text parsers made-up input for FUZZ_SECONDS (needs clang)
+	@command -v $(CLANG) > /dev/null || { echo "make fuzz needs clang: apt-get install clang libclang-rt-dev"; exit 1; }
+	$(BIN)/cmake -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	  -DCMAKE_CXX_COMPILER=$(CLANG) -DSPARSECLUSTER_FUZZ=ON > /dev/null
+	$(BIN)/cmake --build build/fuzz --target sparsecluster_fuzz
+	mkdir -p build/fuzz/found
+	build/fuzz/sparsecluster_fuzz -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=4096 \
+	  -artifact_prefix=build/fuzz/ build/fuzz/found tests/corpus/text
 
 clean:  ## remove .venv, builds and caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,7 +23,7 @@ namespace {
 // --- lines at fault -----------------------------------------------------------------------------
 
 // Thrown from within a piece, which knows neither the line nor the offset.
-struct Fault {
+struct LineFault {
     const char* at;
     std::string reason;
 };
@@ -47,7 +47,7 @@ std::string quoted(const char* p, const char* end) {
 
 [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* what, const char* word, const char* end,
                                                    const char* why) {
-    throw Fault{word, what + quoted(word, end) + why};
+    throw LineFault{word, what + quoted(word, end) + why};
 }
 
 template <class V>
@@ -111,7 +111,7 @@ struct Piece {
     int64_t n_rows = 0, n_entries = 0, n_labels = 0;
     int64_t row = 0, entry = 0, label = 0;  // where theirs are written
     int64_t smallest = kLargestIndex, largest = -1;
-    std::optional<Fault> fault{};
+    std::optional<LineFault> fault{};
 };
 
 // Cuts after newlines, in one sweep: a line is looked at once, however long it is.
@@ -161,7 +161,7 @@ void parse_pieces(std::string_view text, std::vector<Piece>& pieces, int n_threa
         if (p > first_fault.load()) return;
         try {
             parse(pieces[p]);
-        } catch (Fault& fault) {
+        } catch (LineFault& fault) {
             pieces[p].fault = std::move(fault);
             int64_t known = first_fault.load();
             while (p < known && !first_fault.compare_exchange_weak(known, p)) {}

@@ -51,7 +51,7 @@ private:
         while (is_blank(peek(p_, end_))) ++p_;
     }
     bool at_line_end() const { return peek(p_, end_) == '\n' || *p_ == '#'; }
-    [[noreturn]] void changed() const { throw Fault{p_, "the text changed while it was read"}; }
+    [[noreturn]] void changed() const { throw LineFault{p_, "the text changed while it was read"}; }
 
     // The first word, unless it has a colon: then the row has no labels.
     void labels() {
@@ -121,16 +121,16 @@ private:
             indices[e] = entries[e].first;
             data[e] = entries[e].second;
             if (e > 0 && indices[e] == indices[e - 1])
-                throw Fault{p_, "the index " + std::to_string(indices[e]) + " occurs twice"};
+                throw LineFault{p_, "the index " + std::to_string(indices[e]) + " occurs twice"};
         }
     }
 
     void note_range(int64_t least, int64_t largest) {
         if (least < options_.least_index)
-            throw Fault{p_, "the index " + std::to_string(least) + " is below " +
+            throw LineFault{p_, "the index " + std::to_string(least) + " is below " +
                                 std::to_string(options_.least_index)};
         if (largest > options_.largest_index)
-            throw Fault{p_, "the index " + std::to_string(largest) + " is above " +
+            throw LineFault{p_, "the index " + std::to_string(largest) + " is above " +
                                 std::to_string(options_.largest_index)};
         piece_.smallest = std::min(piece_.smallest, least);
         piece_.largest = std::max(piece_.largest, largest);
@@ -177,10 +177,7 @@ void read_numbers(NumberLines<V>& out, Piece& piece, int n_columns) {
             p = newline ? static_cast<const char*>(newline) : end;
         }
         if (peek(p, end) == '\n') continue;
-        if (n == piece.n_rows) throw Fault{p, "the text changed while it was read"};
-        const int64_t place = piece.row + n++;
-        out.first.values[place] = whole();
-        out.second.values[place] = whole();
+        const int64_t first = whole(), second = whole();
         V value = 1;
         if (n_columns == 3) {
             skip_blanks();
@@ -189,10 +186,14 @@ void read_numbers(NumberLines<V>& out, Piece& piece, int n_columns) {
             if (scan != Scan::ok || !(is_blank(peek(p, end)) || peek(p, end) == '\n'))
                 refuse_number("the value ", word, end, scan == Scan::too_large ? too_large<V>() : nullptr);
         }
-        out.third.values[place] = value;
         skip_blanks();
         if (peek(p, end) != '\n')
             refuse("", p, end, n_columns == 3 ? " follows after three numbers" : " follows after two numbers");
+        if (n == piece.n_rows) throw LineFault{p, "the text changed while it was read"};
+        const int64_t place = piece.row + n++;
+        out.first.values[place] = first;
+        out.second.values[place] = second;
+        out.third.values[place] = value;
     }
     piece.n_rows = n;
 }

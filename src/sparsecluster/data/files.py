@@ -48,7 +48,7 @@ class FileStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             return int(self._bytes.readinto(buffer))
-        except (OSError, EOFError, zlib.error, *_zstd_errors()) as error:
+        except _read_errors() as error:
             # Decompressors raise OSErrors too, but without a number of the system's.
             if getattr(error, "errno", None) is not None:
                 raise ReadError(f"{self.path}: cannot be read ({error}).") from error
@@ -197,10 +197,11 @@ class _ZstdReader:
         self._ready = memoryview(b"")
 
 
-def _zstd_errors() -> tuple[type[Exception], ...]:
-    """What the decompressors that are loaded raise on data that are not zstd."""
+def _read_errors() -> tuple[type[Exception], ...]:
+    """What files and the decompressors that are loaded raise on reading."""
     loaded = (sys.modules.get(name) for name in ("zstandard", "compression.zstd"))
-    return tuple(module.ZstdError for module in loaded if module is not None)
+    zstd = (module.ZstdError for module in loaded if module is not None)
+    return (OSError, EOFError, zlib.error, *zstd)
 
 
 OPENERS: dict[str, Callable[[BinaryIO, Path], Any]] = {
