@@ -1,4 +1,4 @@
-"""Command line: `python -m benchmarks [quick|full|batches|scaling|import] [options]`."""
+"""Command line: `python -m benchmarks [quick|full|batches|scaling|import|reading] [options]`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import batches, data, full, memory, quick, scaling, startup
+from . import batches, data, full, memory, quick, reading, scaling, startup
 from .harness import Harness
 from .options import Options
 from .report import Report
 from .systems import SYSTEMS
 
+
+def quick_and_reading(options: Options, harness: Harness, report: Report) -> None:
+    """The default: everything that is measured in minutes."""
+    quick.run(options, harness, report)
+    reading.run(options, harness, report)
+
+
 COMMANDS = {
-    "quick": quick.run,
+    "quick": quick_and_reading,
     "full": full.run,
     "batches": batches.run,
     "scaling": scaling.run,
     "import": startup.run,
+    "reading": reading.run,
 }
-TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "import": 60.0, "batches": 600.0}
+WITHOUT_DATA = ("import", "reading")
+TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0}
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 
@@ -63,7 +72,7 @@ def main() -> None:
     out = parsed.out or RESULTS / f"{parsed.command}.json"
     report = Report(console, out, {name: str(value) for name, value in vars(parsed).items()})
     harness = Harness(
-        timeout=parsed.timeout or TIMEOUTS[parsed.command],
+        timeout=parsed.timeout or TIMEOUTS.get(parsed.command, 60.0),
         memory_limit=parsed.memory * 1000 if parsed.memory else 0.6 * memory.total(),
         cut=parsed.cut or (2.0 if parsed.command == "full" else None),
         earlier=earlier, tell=report.tell, save=report.save, runs=report.record["runs"],
@@ -79,7 +88,7 @@ def check_data(made: argparse.ArgumentParser, console: Console, parsed: argparse
     if unknown and present:
         made.error(f"no data set {', '.join(sorted(unknown))} in {data.folder()}; "
                    f"there are {', '.join(present)} and {data.SYNTHETIC}")  # fmt: skip
-    if not present and parsed.command != "import" and parsed.data != [data.SYNTHETIC]:
+    if not present and parsed.command not in WITHOUT_DATA and parsed.data != [data.SYNTHETIC]:
         console.print(
             f"No data sets in {data.folder()} (set SPARSECLUSTER_DATA to their folder): "
             "using a synthetic set with Zipf-distributed words instead.", style="yellow",
