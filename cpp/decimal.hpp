@@ -16,12 +16,17 @@ namespace sparsecluster {
 
 enum class Scan { ok, malformed, too_large };
 
-// Powers of ten that a double holds exactly.
-inline constexpr std::array<double, 23> kTenth = [] {
+// Powers of ten that a double holds exactly, and their inverses, rounded.
+inline constexpr std::array<double, 23> kPower = [] {
     std::array<double, 23> powers{};
     double power = 1;
     for (double& each : powers) each = power, power *= 10;
     return powers;
+}();
+inline constexpr std::array<double, 23> kInverse = [] {
+    std::array<double, 23> inverses{};
+    for (size_t k = 0; k < inverses.size(); ++k) inverses[k] = 1 / kPower[k];
+    return inverses;
 }();
 inline constexpr std::array<uint64_t, 9> kTens = {1,      10,      100,      1000,     10000,
                                                   100000, 1000000, 10000000, 100000000};
@@ -81,15 +86,17 @@ inline bool settle_short(uint64_t digits, int64_t exponent, bool exact, V& magni
     }
     if (exponent < -22 || exponent > 22) return false;
     const double whole = double(digits);
-    const double quotient = exponent < 0 ? whole / kTenth[-exponent] : whole * kTenth[exponent];
     if constexpr (sizeof(V) == sizeof(double)) {
         // Both operands are exact, so the result is rounded once.
         if (!exact || digits > uint64_t(1) << 53) return false;
+        magnitude = exponent < 0 ? whole / kPower[-exponent] : whole * kPower[exponent];
     } else {
-        // At most three roundings before this one: of the digits left off, of `whole`, of the quotient.
-        if (!rounds_alike(quotient)) return false;
+        // Digits left off, `whole`, the inverse, the product: four roundings, each by less than a unit in the last
+        // place. A division would be one less, and slower.
+        const double product = whole * (exponent < 0 ? kInverse[-exponent] : kPower[exponent]);
+        if (!rounds_alike(product)) return false;
+        magnitude = V(product);
     }
-    magnitude = V(quotient);
     return true;
 }
 

@@ -80,7 +80,7 @@ private:
         if (end_ - p_ < 4 || std::memcmp(p_, "qid:", 4) != 0) return;
         const char* const word = p_;
         p_ += 4;
-        int64_t number;
+        int64_t number = 0;
         if (scan_integer(p_, end_, number) != Scan::ok || !ends_word(peek(p_, end_)))
             refuse("", word, end_, " is not a query: a whole number is expected");
     }
@@ -95,7 +95,7 @@ private:
             skip_blanks();
             if (at_line_end()) break;
             const char* const word = p_;
-            int64_t index;
+            int64_t index = 0;
             const Scan scan = scan_count(p_, end_, kLargestIndex, index);
             if (scan != Scan::ok || peek(p_, end_) != ':') refuse_index(word, scan);
             ++p_;
@@ -167,7 +167,7 @@ void read_numbers(NumberLines<V>& out, Piece& piece, int n_columns) {
     auto whole = [&] {
         skip_blanks();
         const char* const word = p;
-        int64_t value;
+        int64_t value = 0;
         const Scan scan = scan_integer(p, end, value);
         if (scan == Scan::too_large) refuse("", word, end, " is too large for 64 bits");
         if (scan != Scan::ok || !(is_blank(peek(p, end)) || peek(p, end) == '\n'))
