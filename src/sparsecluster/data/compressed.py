@@ -46,6 +46,15 @@ def reading(path: Path, *errors: type[Exception]) -> Iterator[None]:
         ) from error
 
 
+def first_bytes(path: Path, count: int) -> bytes:
+    """The start of a file; ReadError where it cannot be opened."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be opened ({error.strerror}).") from error
+
+
 def checked_shape(path: Path, n_rows: int, n_columns: int) -> tuple[int, int]:
     """The shape that a file claims, where it can be one."""
     if min(n_rows, n_columns) < 0:

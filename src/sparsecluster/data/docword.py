@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from sparsecluster.data.checks import check_number
 from sparsecluster.data.compressed import BLOCK_ENTRIES, checked_shape
 from sparsecluster.data.files import open_stream
 from sparsecluster.data.lines import NumberLines, checked_dtype
@@ -53,6 +55,7 @@ class DocwordSource(Source):
         block_entries: int = BLOCK_ENTRIES,
     ) -> None:
         super().__init__(path)
+        check_number("block_entries", block_entries, Integral, 1)
         self.dtype = checked_dtype(dtype)
         self.n_threads = n_threads
         self.block_entries = block_entries

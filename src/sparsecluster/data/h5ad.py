@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparsecluster.data.checks import check_number
 from sparsecluster.data.compressed import (
     BLOCK_ENTRIES,
     Numbers,
@@ -15,6 +17,7 @@ from sparsecluster.data.compressed import (
     csc_triples,
     csr_blocks,
     dense_blocks,
+    first_bytes,
     reading,
     value_type,
 )
@@ -54,6 +57,7 @@ class H5adSource(Source):
         block_entries: int = BLOCK_ENTRIES,
     ) -> None:
         super().__init__(path)
+        check_number("block_entries", block_entries, Integral, 1)
         if layer is not None and raw:
             raise ValueError("layer and raw name two matrices; give one of them.")
         self.layer = layer
@@ -62,9 +66,8 @@ class H5adSource(Source):
 
     def blocks(self) -> Iterator[Block]:
         h5py = _h5py()
-        with open(self.path, "rb") as file:
-            if file.read(len(HDF5_MAGIC)) != HDF5_MAGIC:
-                raise ReadError(f"{self.path} is not an .h5ad file: it does not start as HDF5.")
+        if first_bytes(self.path, len(HDF5_MAGIC)) != HDF5_MAGIC:
+            raise ReadError(f"{self.path} is not an .h5ad file: it does not start as HDF5.")
         with reading(self.path, *_BROKEN), h5py.File(self.path, "r") as file:
             matrix = self._find(file)
             if isinstance(matrix, h5py.Dataset):

@@ -15,7 +15,7 @@ from sparsecluster.data.files import BLOCK_BYTES, open_stream, whole_lines
 from sparsecluster.data.source import ReadError
 from sparsecluster.data.triples import Triples
 
-EXACT_IN_FLOAT32 = 1 << 24  # the largest whole number up to which all are
+INEXACT_IN_FLOAT32 = 1 << 24  # the next whole number is rounded to this one
 
 
 def checked_dtype(dtype: str) -> str:
@@ -127,7 +127,7 @@ class NumberLines:
             raise ReadError(f"{self.path}, line {self.line + line}: {reason}.") from None
 
     def _refuse_inexact(self, values: np.ndarray) -> None:
-        wrong = np.flatnonzero(np.abs(values) > EXACT_IN_FLOAT32)
+        wrong = np.flatnonzero(np.abs(values) >= INEXACT_IN_FLOAT32)
         if len(wrong):
             raise ReadError(
                 f"{self._place(int(wrong[0]))}: {values[wrong[0]]:.0f} is too large for whole "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from numbers import Integral
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import scipy.io
 
+from sparsecluster.data.checks import check_number
 from sparsecluster.data.compressed import (
     BLOCK_ENTRIES,
     checked_shape,
@@ -79,6 +81,7 @@ class MtxSource(Source):
         block_entries: int = BLOCK_ENTRIES,
     ) -> None:
         super().__init__(path)
+        check_number("block_entries", block_entries, Integral, 1)
         self.transpose = transpose
         self.dtype = checked_dtype(dtype)
         self.n_threads = n_threads

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -15,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
+from sparsecluster.data.checks import check_number
 from sparsecluster.data.compressed import (
     BLOCK_ENTRIES,
     Numbers,
@@ -22,6 +24,7 @@ from sparsecluster.data.compressed import (
     csc_triples,
     csr_blocks,
     dense_blocks,
+    first_bytes,
     integer_type,
     reading,
     value_type,
@@ -69,16 +72,14 @@ class NpzSource(Source):
 
     def __init__(self, path: Path, *, block_entries: int = BLOCK_ENTRIES) -> None:
         super().__init__(path)
+        check_number("block_entries", block_entries, Integral, 1)
         self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
-        with open(self.path, "rb") as file:
-            if file.read(2) != ZIP_MAGIC:
-                raise ReadError(
-                    f"{self.path} is not an .npz file: it does not start as a zip file."
-                )
-            with reading(self.path, *_BROKEN), zipfile.ZipFile(file) as archive:
-                yield from self._matrix(archive)
+        if first_bytes(self.path, len(ZIP_MAGIC)) != ZIP_MAGIC:
+            raise ReadError(f"{self.path} is not an .npz file: it does not start as a zip file.")
+        with reading(self.path, *_BROKEN), zipfile.ZipFile(self.path) as archive:
+            yield from self._matrix(archive)
 
     def _matrix(self, archive: zipfile.ZipFile) -> Iterator[Block]:
         kind = self._format(archive)
@@ -265,9 +266,12 @@ class NpySource(Source):
 
     def __init__(self, path: Path, *, block_entries: int = BLOCK_ENTRIES) -> None:
         super().__init__(path)
+        check_number("block_entries", block_entries, Integral, 1)
         self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
+        if first_bytes(self.path, len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
+            raise ReadError(f"{self.path} is not an .npy file, by its first bytes.")
         with open(self.path, "rb") as file, reading(self.path, *_BROKEN):
             shape, fortran, dtype, offset = read_npy_header(self.path, file)
             if len(shape) != 2:

@@ -6,15 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsecluster.data.checks import check_number
 from sparsecluster.data.compressed import (
     BLOCK_ENTRIES,
     checked_block,
     checked_shape,
+    first_bytes,
     reading,
     value_type,
 )
@@ -66,6 +69,7 @@ class ParquetSource(Source):
         block_entries: int = BLOCK_ENTRIES,
     ) -> None:
         super().__init__(path)
+        check_number("block_entries", block_entries, Integral, 1)
         self.lists = (indices, values)
         self.entries = (row, column, value)
         if any(self.lists) and any(self.entries):
@@ -258,8 +262,7 @@ class _Table(NamedTuple):
 def _table(path: Path, block_entries: int) -> Iterator[_Table]:
     """Open a file of any of the formats, by its first bytes."""
     pa = _pyarrow()
-    with open(path, "rb") as file:
-        magic = file.read(6)
+    magic = first_bytes(path, 6)
     if magic.startswith(PARQUET_MAGIC):
         with pa.parquet.ParquetFile(path, buffer_size=1 << 20) as parquet:
             yield _Table(
