@@ -143,8 +143,8 @@ class _Reading:
                 f"{self.source.path}: its first line tells of {self.expected[0]} rows, but there "
                 f"are {self.n_rows}. Fetch the file again, or correct its first line."
             )
-        if self.smallest is None:
-            self.source.first_column = 0
+        unknown = self.smallest is None and self.source.zero_based == "auto"
+        self.source.first_column = 0 if unknown else self._first_column()
 
     def _first_column(self) -> int:
         """By what was seen so far; where it is to be found out it can still go from one to zero."""
