@@ -36,7 +36,7 @@ ESTIMATORS = ("KMeans", "SphericalKMeans", "MiniBatchKMeans")
 # Attributes of a fit that are single values; others have functions of their own below.
 SINGLE = {"inertia_": float, "objective_": float, "n_iter_": int, "algorithm_": str}
 NAMES = ("feature_names_", "feature_names_in_")
-RECORD_KINDS = {"int": int, "float": float, "str": str}
+RECORD_DTYPES = {"int": np.int64, "float": np.float64, "str": object}
 # What a description can be wrong by in ways that are not foreseen one by one.
 NONSENSE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
@@ -99,7 +99,7 @@ def _pack_fitted(estimator: Any, packer: Packer) -> dict[str, Any]:
     has = vars(estimator)
     for name in SINGLE:
         if name in has:
-            fitted[name] = packer.pack(has[name], name)
+            fitted[name] = packer.pack(SINGLE[name](has[name]), name)
     for name in NAMES:
         if name in has:
             names = has[name]
@@ -108,8 +108,8 @@ def _pack_fitted(estimator: Any, packer: Packer) -> dict[str, Any]:
             fitted[name] = packer.pack(names, name)
     if "history_" in has:
         columns = {
-            field.name: np.array([getattr(record, field.name) for record in has["history_"]])
-            for field in dataclasses.fields(IterationRecord)
+            name: np.array([getattr(record, name) for record in has["history_"]], dtype=dtype)
+            for name, dtype in _record_dtypes().items()
         }
         fitted["history_"] = packer.pack(columns, "history_")
     if "recipe_" in has:
@@ -255,6 +255,8 @@ def _restore(document: dict[str, Any], tensors: dict[str, np.ndarray], *, verify
     else:
         n_features = _restore_centers(estimator, fitted, verify)
     estimator.n_features_in_ = n_features
+    if "feature_names_" not in fitted:
+        raise ValueError("does not say whether its features have names")
     for key, value in fitted.items():
         setattr(estimator, key, _attribute(key, value, n_features))
     return estimator
@@ -289,17 +291,22 @@ def _attribute(name: str, value: Any, n_features: int) -> Any:
 
 
 def _history(columns: dict[str, Any]) -> list[IterationRecord]:
-    fields = dataclasses.fields(IterationRecord)
+    dtypes = _record_dtypes()
+    if columns.keys() != dtypes.keys():
+        raise ValueError(f"has a history of other columns than {', '.join(dtypes)}")
     values = []
-    for field in fields:
-        column = np.asarray(columns.pop(field.name)).tolist()
-        kind = RECORD_KINDS[str(field.type)]
-        if not all(isinstance(value, kind) for value in column):
-            raise ValueError(f"has other values than {kind} as {field.name} of its history")
-        values.append(column)
-    if columns:
-        raise ValueError(f"has a history with unknown columns {sorted(columns)}")
+    for name, dtype in dtypes.items():
+        column = columns[name]
+        if dtype is object and isinstance(column, Names):
+            column = np.asarray(column)
+        values.append(_array(column, dtype, 1, name).tolist())
     return [IterationRecord(*record) for record in zip(*values, strict=True)]
+
+
+def _record_dtypes() -> dict[str, Any]:
+    """The columns of a history, in the order in which a record takes them."""
+    fields = dataclasses.fields(IterationRecord)
+    return {field.name: RECORD_DTYPES[str(field.type)] for field in fields}
 
 
 def _array(value: Any, dtype: Any, ndim: int, name: str) -> np.ndarray:
@@ -317,9 +324,13 @@ def _check_centers(centers: Any, verify: bool) -> Any:
     if not 0 < min(centers.shape) <= max(centers.shape) <= MAX_INDEX:
         raise ValueError(f"has centers of the shape {centers.shape}")
     if verify:
-        norm2 = centers_.to_core(centers).norm2
-        if not np.all(norm2 <= LARGEST_NORM2):
-            raise ValueError("has centers that are not finite, or too large to square")
+        values = centers.data if sp.issparse(centers) else centers
+        largest = float(max(-values.min(initial=0.0), values.max(initial=0.0)))
+        # The norms themselves take longer, and are rarely in doubt.
+        if not largest * (largest / LARGEST_NORM2) * centers.shape[1] <= 1:
+            norm2 = centers_.to_core(centers).norm2
+            if not np.all(norm2 <= LARGEST_NORM2):
+                raise ValueError("has centers that are not finite, or too large to square")
     return centers
 
 

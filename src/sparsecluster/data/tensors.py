@@ -44,7 +44,13 @@ class Names:
         self._decoded: np.ndarray | None = None
 
     def _name(self, begin: Any, end: Any) -> str:
-        return self._text[begin:end].tobytes().decode("utf-8", "surrogatepass")
+        try:
+            return self._text[begin:end].tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"The file has names that are not UTF-8 (from byte {begin} of them on): it was "
+                f"changed. Load it with verify=True to see where."
+            ) from None
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
