@@ -290,7 +290,7 @@ def resident_of_file(path):
 
 @pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])
 def test_loading_a_large_model_reads_no_values(sparse, tmp_path, monkeypatch):
-    monkeypatch.setattr(model, "ALWAYS_VERIFIED", 1_000_000)
+    monkeypatch.setattr(model, "SMALL_FILE", 1_000_000)
     centers = np.random.default_rng(0).random((20, 200_000))
     if sparse:
         centers = sp.csr_array(centers)

@@ -18,7 +18,8 @@ from sparsecluster.data.atomic import atomic_file
 from sparsecluster.data.checks import check_number
 from sparsecluster.data.rows import LARGEST_NORM2, MAX_INDEX
 from sparsecluster.data.tensors import (
-    ALWAYS_VERIFIED,
+    SMALL_FILE,
+    ForeignFile,
     Names,
     Packer,
     TensorFile,
@@ -38,7 +39,7 @@ SINGLE = {"inertia_": float, "objective_": float, "n_iter_": int, "algorithm_": 
 NAMES = ("feature_names_", "feature_names_in_")
 RECORD_DTYPES = {"int": np.int64, "float": np.float64, "str": object}
 # What a description can be wrong by in ways that are not foreseen one by one.
-NONSENSE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
 class ModelFileError(ValueError):
@@ -216,14 +217,17 @@ def load_model(
         file = TensorFile(path, mmap=mmap)
         _check_format(file.document)
         if verify is None:
-            verify = not mmap or file.size <= ALWAYS_VERIFIED
+            verify = not mmap or file.size <= SMALL_FILE
         return _restore(file.document, file.tensors(verify=verify), verify=verify)
+    except ForeignFile as error:
+        raise ModelFileError(f"{os.fspath(path)} {error}. Give one that `save` wrote.") from None
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)} {error}") from None
-    except (*NONSENSE, RecursionError) as error:
+    except NONSENSE as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise ModelFileError(
-            f"{os.fspath(path)} cannot be loaded: it {error}. Copy it again from where it was "
-            f"saved, or save the model again."
+            f"{os.fspath(path)} cannot be loaded ({what}). Copy it again from where it was saved, "
+            f"or save the model again."
         ) from None
 
 
@@ -344,11 +348,10 @@ def _restore_centers(estimator: Any, fitted: dict[str, Any], verify: bool) -> in
 def _restore_stream(estimator: Any, fitted: dict[str, Any], verify: bool) -> int:
     estimator._sparse = bool(fitted.pop("sparse"))
     if "waiting" in fitted:
-        waiting = _waiting(**fitted.pop("waiting"))
-        estimator._waiting = waiting
+        estimator._waiting = waiting = _waiting(**fitted.pop("waiting"))
         return int(waiting._matrix.shape[1])
-    estimator._stream = _stream(fitted.pop("stream"), estimator, verify)
-    return int(estimator._stream.centers.shape[1])
+    estimator._stream = stream = _stream(fitted.pop("stream"), estimator, verify)
+    return int(stream.centers.shape[1])
 
 
 def _stream(state: dict[str, Any], estimator: Any, verify: bool) -> Stream:

@@ -21,12 +21,16 @@ from sparsecluster.data.rows import MAX_INDEX
 
 ENTRY, CHECKSUM = "sparsecluster", "sparsecluster.crc32"  # in the metadata of safetensors
 LARGEST_HEADER = 100_000_000  # as safetensors has it
-ALWAYS_VERIFIED = 64 << 20  # bytes of a file; their checksums take some milliseconds
+SMALL_FILE = 64 << 20  # bytes; the checksums of so many take some milliseconds
 LONG_LIST = 100  # strings that are better not written out in JSON
 DTYPES = {f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)}
 DTYPES |= {f"I{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)}
 DTYPES |= {f"U{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class ForeignFile(ValueError):
+    """A file of another kind."""
 
 
 class Names:
@@ -293,7 +297,7 @@ class TensorFile:
         self._header = self._read_header(length)
         metadata = self._header.pop("__metadata__", None)
         if not isinstance(metadata, dict) or not isinstance(metadata.get(ENTRY), str):
-            raise ValueError("is a safetensors file, but none that sparsecluster wrote")
+            raise ForeignFile("is a safetensors file, but none that sparsecluster wrote")
         text = metadata[ENTRY]
         _require(metadata.get(CHECKSUM) == _checksum(text), "has a description that was changed")
         self.document = json.loads(text)
@@ -309,7 +313,7 @@ class TensorFile:
         if isinstance(header, dict):
             return header
         if self._content[0] == 0x80 and self._content[1] in range(2, 6):
-            raise ValueError("seems to be a pickle, which is never opened: it could run any code")
+            raise ForeignFile("seems to be a pickle, which is never opened: it could run any code")
         raise ValueError("is not a safetensors file, or only the beginning of one")
 
     def tensors(self, *, verify: bool) -> dict[str, np.ndarray]:
