@@ -26,6 +26,7 @@ from sparsecluster import (
     seed_centers,
 )
 from sparsecluster.data.store import StoreError
+from sparsecluster.data.svmlight import SvmlightSource
 
 TEXT = ["The red apple", "a green apple, a green pear", "blue sky", "", "sky and sea: blue, blue"]
 
@@ -83,7 +84,7 @@ def test_a_fit_from_a_store_is_that_from_memory(tmp_path, estimator, small_block
     assert np.array_equal(stored.predict(tmp_path / "x.store"), in_memory.labels_)
 
 
-@pytest.mark.parametrize("method", ["random-partition", "bisecting", "mcmc", "random"])
+@pytest.mark.parametrize("method", ["hierarchical", "bisecting", "mcmc", "random"])
 def test_seeds_from_a_store_are_those_from_memory(tmp_path, method):
     X = counts()
     rows = convert(saved(tmp_path, X), tmp_path / "x.store")
@@ -118,7 +119,7 @@ def test_cosines_of_a_store_need_a_copy_that_fits(tmp_path):
 
 def test_conversion_gives_the_rows_of_read(tmp_path, small_blocks):
     path = tmp_path / "rows.svm"
-    dump_svmlight_file(counts(), np.arange(300) % 4, path, zero_based=False)
+    dump_svmlight_file(counts(), np.arange(300) % 4, str(path), zero_based=False)
     for prepare in (None, Prepare(tfidf=True, unit=True, min_rows=30, log=True)):
         stored = convert(path, tmp_path / "x.store", prepare=prepare, overwrite=True)
         in_memory = read(path, prepare=prepare)
@@ -151,12 +152,7 @@ def test_columns_that_turn_out_to_count_from_zero_late(tmp_path, monkeypatch):
     lines = [f"0 {i % 5 + 1}:1" for i in range(2000)] + ["0 0:1 3:2"]
     path = tmp_path / "late.svm"
     path.write_text("\n".join(lines))
-    monkeypatch.setattr("sparsecluster.data.svmlight.BLOCK_BYTES", 1000)
-    monkeypatch.setattr(
-        "sparsecluster.data.svmlight.SvmlightSource.__init__.__kwdefaults__",
-        None,
-        raising=False,
-    )
+    monkeypatch.setitem(SvmlightSource.__init__.__kwdefaults__, "block_bytes", 1000)
     rows = convert(path, tmp_path / "x.store")
     assert rows.shape == (2001, 6)
     assert same_matrix(rows.matrix, read(path).matrix)
@@ -239,12 +235,11 @@ def test_a_changed_byte_is_found(whole_store, tmp_path, data):
     try:
         rows = open_store(copy, verify=True)
         _ = rows.core
-    except StoreError as error:
-        assert str(copy) in str(error)
-    else:
-        # White space of a header is not part of what is stored.
-        assert same_matrix(rows.matrix, before.matrix)
-        assert list(rows.feature_names) == list(before.feature_names)
+    except StoreError:
+        return
+    # White space of a header is not part of what is stored.
+    assert same_matrix(rows.matrix, before.matrix)
+    assert list(rows.feature_names) == list(before.feature_names)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -313,5 +308,4 @@ def test_a_tampered_description_is_refused(whole_store, tmp_path, key, value):
     meta["checksum"] = store_module._checksum(meta)
     (copy / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(StoreError):
-        rows = open_store(copy, verify=True)
-        _ = rows.core
+        open_store(copy, verify=True)

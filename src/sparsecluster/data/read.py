@@ -282,9 +282,14 @@ class _Conversion:
 
     def _write_into(self, folder: Path, blocks: Iterable[Block]) -> StoreWriter:
         writer = None
-        for block in blocks:
-            writer = writer or StoreWriter(folder, block.data.dtype, n_threads=self.n_threads)
-            writer.append(block)
+        try:
+            for block in blocks:
+                writer = writer or StoreWriter(folder, block.data.dtype, n_threads=self.n_threads)
+                writer.append(block)
+        except BaseException:
+            if writer is not None:
+                writer.abandon()
+            raise
         if writer is None or writer.n_rows == 0:
             raise ReadError(f"{self.path} has no rows.")
         return writer

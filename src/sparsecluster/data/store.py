@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,10 @@ class GrowingArray:
         """Let a block end here."""
         self.checksums.append(self._crc)
         self._crc = 0
+
+    def abandon(self) -> None:
+        """Close the file as it is: what is still to be written must not come later."""
+        self._file.close()
 
     def close(self) -> None:
         """Write the header, which knows the length."""
@@ -118,6 +123,12 @@ class StoreWriter:
         self.n_rows += block.n_rows
         self.n_entries += len(block.indices)
         self.n_features = max(self.n_features, largest + 1)
+
+    def abandon(self) -> None:
+        """Close all files as they are."""
+        for array in (*self._arrays.values(), self._label_values, self._label_indptr):
+            if array is not None:
+                array.abandon()
 
     def _append_entries(self, block: Block) -> None:
         """Write the entries, in blocks of about BLOCK_ENTRIES that end with a row."""
@@ -278,7 +289,10 @@ class StoredRows(Rows):
         return True
 
     def _checked(self) -> _core.Rows:
-        core = core_rows(self.matrix)
+        try:
+            core = core_rows(self.matrix)
+        except ValueError as error:
+            raise _damaged(self.path, str(error)) from None
         fault, row = core.inspect(effective_n_threads(None))
         if fault != "none":
             raise _damaged(self.path, f"row {row} is not as it was written ({fault})")
@@ -339,9 +353,7 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
         for name, (dtype, length) in meta["arrays"].items()
     }
     if verify:
-        for name in arrays:
-            if _checksums(name, arrays, meta["blocks"]) != meta["checksums"][name]:
-                raise _damaged(path, f"{name}.npy is not as it was written")
+        _verify(path, arrays, meta)
     rows = StoredRows(path, arrays, meta)
     if meta["named"]:
         rows.feature_names = _read_vocabulary(path, meta)
@@ -350,8 +362,21 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     elif "label_indptr" in arrays:
         rows.labels = _indicator(arrays["label_indptr"], arrays["label_indices"], meta["n_labels"])
     if meta["recipe"] is not None:
-        rows.recipe = Recipe.from_state(with_arrays(meta["recipe"], arrays))
+        try:
+            rows.recipe = Recipe.from_state(with_arrays(meta["recipe"], arrays))
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(path, f"its recipe cannot be read ({error})") from None
     return rows
+
+
+def _verify(path: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+    """Read everything, and compare all checksums."""
+    indptr = arrays["indptr"]
+    if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
+        raise _damaged(path, "indptr.npy is not as it was written")
+    for name in arrays:
+        if _checksums(name, arrays, meta["blocks"]) != meta["checksums"][name]:
+            raise _damaged(path, f"{name}.npy is not as it was written")
 
 
 class StoreSource(Source):
@@ -456,6 +481,11 @@ def _check_meta(meta: dict[str, Any]) -> None:
         raise ValueError("labels of another length")
     if any(not name.isidentifier() for name in arrays):
         raise ValueError("an array of another name")
+    if meta["checksums"].keys() != arrays.keys():
+        raise ValueError("checksums of other arrays")
+    ends = meta["blocks"]
+    if ends != sorted(ends) or not ends or ends[0] < 0 or ends[-1] != rows:
+        raise ValueError("blocks that do not end with the rows")
 
 
 def _open_array(path: Path, name: str, dtype: str, length: int) -> np.ndarray:
@@ -463,10 +493,12 @@ def _open_array(path: Path, name: str, dtype: str, length: int) -> np.ndarray:
     try:
         whole = file.stat().st_size == HEADER + length * np.dtype(dtype).itemsize
         array = _mapped(file) if whole else None
-    except (OSError, ValueError, TypeError) as error:
-        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise StoreError(f"{file} cannot be read: {error.strerror}.") from None
+    except FileNotFoundError:
         array = None
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, SyntaxError, TokenError):
+        array = None  # numpy's parser of headers may raise any of these
     if array is None or array.dtype.str != dtype or array.shape != (length,):
         raise _damaged(path, f"{name}.npy is not as it was written")
     return array
