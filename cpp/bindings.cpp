@@ -481,7 +481,8 @@ NB_MODULE(_core, m) {
 
     nb::class_<ColumnStats>(m, "ColumnStats")
         .def_ro("mean_variance", &ColumnStats::mean_variance)
-        .def_ro("scatter", &ColumnStats::scatter);
+        .def_ro("scatter", &ColumnStats::scatter)
+        .def_prop_ro("mean", [](const ColumnStats& self) { return to_numpy(self.mean); });
     m.def("column_stats",
           [](const PyRows& rows, Weights weights) {
               const double* w = weights_of(weights, *rows.rows);

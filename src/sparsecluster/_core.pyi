@@ -23,6 +23,7 @@ class Rows:
 class ColumnStats:
     mean_variance: float
     scatter: float
+    mean: np.ndarray
 
 class Centers:
     n_clusters: int

@@ -187,7 +187,7 @@ def fingerprint(
         "rows": rows.n_rows,
         "columns": rows.n_features,
         "norms of the rows": zlib.crc32(rows.core.norm2.data),
-        "scatter of the rows": columns.scatter.hex(),
+        "means of the columns": zlib.crc32(columns.mean.data),
         "sample_weight": None if weights is None else zlib.crc32(weights.data),
     }
 

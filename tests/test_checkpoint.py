@@ -1,0 +1,176 @@
+"""Checkpoints: a fit that ended early goes on, and ends as if nothing had happened."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from data import text
+
+from sparsecluster import KMeans, SphericalKMeans
+from sparsecluster.engine.checkpoint import CheckpointError, open_checkpoint, seconds
+
+X = sp.csr_array(text(np.random.default_rng(5), n_rows=2000).astype(np.float32))
+X = X[np.diff(X.indptr) > 0]
+
+
+class Crash(Exception):
+    pass
+
+
+def crash_after(n_calls):
+    """A callback that ends the fit as a crash would, between two iterations."""
+    left = [n_calls]
+
+    def callback(record):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Crash
+
+    return callback
+
+
+def same(a, b):
+    return (
+        np.array_equal(a.labels_, b.labels_)
+        and a.inertia_ == b.inertia_
+        and np.array_equal(a.cluster_centers_.data, b.cluster_centers_.data)
+        and [(r.iteration, r.cost, r.moved) for r in a.history_]
+        == [(r.iteration, r.cost, r.moved) for r in b.history_]
+    )
+
+
+FITS = {
+    "plain": (KMeans, {}),
+    "cosine": (SphericalKMeans, {"zero_rows": "first"}),
+    "refined": (KMeans, {"refine": "first-variation", "max_iter": 60}),
+    "several runs": (KMeans, {"n_init": 3, "n_threads": 1}),
+    "elkan": (KMeans, {"algorithm": "elkan"}),
+    "hamerly": (KMeans, {"algorithm": "hamerly", "tol": 0}),
+    "random start": (KMeans, {"init": "random", "max_iter": 8}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:K-means did not converge")
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_goes_on_where_it_was(tmp_path, name):
+    kind, parameters = FITS[name]
+    parameters = {"n_clusters": 25, "random_state": 3, **parameters}
+    unbroken = kind(**parameters).fit(X)
+    crashes = 0
+    for after in (0, 1, 2, 3, 5, 8, 1000):
+        model = kind(**parameters, checkpoint=tmp_path, checkpoint_every=0)
+        try:
+            model.set_params(callback=crash_after(after)).fit(X)
+        except Crash:
+            crashes += 1
+    assert crashes >= 4
+    assert same(model, unbroken)
+
+
+def test_what_has_ended_is_not_computed_again(tmp_path):
+    model = KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+    calls = []
+    again = KMeans(5, random_state=0, checkpoint=tmp_path, callback=calls.append).fit(X)
+    assert same(model, again)
+    assert calls == []
+
+
+def test_a_start_drawn_at_random_is_kept(tmp_path):
+    with pytest.raises(Crash):
+        KMeans(9, checkpoint=tmp_path, checkpoint_every=0, callback=crash_after(2)).fit(X)
+    first = KMeans(9, checkpoint=tmp_path).fit(X)
+    second = KMeans(9, checkpoint=tmp_path).fit(X)
+    assert same(first, second)
+    assert first.history_[0].iteration == 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_and_algorithm_may_change(tmp_path, threads):
+    unbroken = KMeans(12, random_state=1).fit(X)
+    crashing = KMeans(12, random_state=1, checkpoint=tmp_path, checkpoint_every=0, n_threads=2)
+    with pytest.raises(Crash):
+        crashing.set_params(callback=crash_after(3)).fit(X)
+    model = KMeans(
+        12, random_state=1, checkpoint=tmp_path, algorithm="lloyd", n_threads=threads
+    ).fit(X)
+    assert same(model, unbroken)
+
+
+def test_dense_rows_and_weights_go_on_too(tmp_path):
+    dense, weights = X[:400].toarray(), np.random.RandomState(0).rand(400)
+    unbroken = KMeans(6, random_state=1).fit(dense, sample_weight=weights)
+    crashing = KMeans(6, random_state=1, checkpoint=tmp_path, checkpoint_every=0)
+    with pytest.raises(Crash):
+        crashing.set_params(callback=crash_after(2)).fit(dense, sample_weight=weights)
+    model = KMeans(6, random_state=1, checkpoint=tmp_path).fit(dense, sample_weight=weights)
+    assert np.array_equal(model.cluster_centers_, unbroken.cluster_centers_)
+    assert np.array_equal(model.labels_, unbroken.labels_)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"n_clusters": 6}, "n_clusters"),
+        ({"random_state": 1}, "random_state"),
+        ({"init": "random"}, "init"),
+        ({"tol": 0.1}, "tol"),
+        ({"max_iter": 7}, "max_iter"),
+    ],
+)
+def test_another_fit_is_refused(tmp_path, changed, named):
+    parameters = {"n_clusters": 5, "random_state": 0, "checkpoint": tmp_path}
+    KMeans(**parameters).fit(X)
+    with pytest.raises(CheckpointError, match=rf"another fit \(other {named}\)"):
+        KMeans(**{**parameters, **changed}).fit(X)
+
+
+def test_other_data_are_refused(tmp_path):
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+    other = X.copy()
+    other.data[0] *= 1.5
+    with pytest.raises(CheckpointError, match="norms of the rows"):
+        KMeans(5, random_state=0, checkpoint=tmp_path).fit(other)
+    with pytest.raises(CheckpointError, match="sample_weight"):
+        KMeans(5, random_state=0, checkpoint=tmp_path).fit(X, sample_weight=np.full(X.shape[0], 2))
+
+
+def test_columns_in_another_order_are_other_data(tmp_path):
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+    order = np.arange(X.shape[1])
+    order[:2] = 1, 0
+    with pytest.raises(CheckpointError, match="another fit"):
+        KMeans(5, random_state=0, checkpoint=tmp_path).fit(sp.csr_array(X[:, order]))
+
+
+def test_metrics_do_not_share_a_checkpoint(tmp_path):
+    unit = X / np.sqrt(X.multiply(X).sum(axis=1))[:, None]
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(sp.csr_array(unit))
+    with pytest.raises(CheckpointError, match="metric"):
+        SphericalKMeans(5, random_state=0, checkpoint=tmp_path).fit(sp.csr_array(unit))
+
+
+@pytest.mark.parametrize("name", ["fit.safetensors", "run-0.safetensors"])
+def test_a_damaged_checkpoint_is_refused(tmp_path, name):
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+    content = (tmp_path / name).read_bytes()
+    for broken in (content[:-9], content[: len(content) // 2], b"", bytes(100)):
+        (tmp_path / name).write_bytes(broken)
+        with pytest.raises(CheckpointError, match="Remove"):
+            KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+
+
+def test_a_checkpoint_in_use_is_refused(tmp_path):
+    with open_checkpoint(tmp_path, {}, 60), pytest.raises(CheckpointError, match="Another fit"):
+        KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"), [(60, 60), ("90s", 90), ("1.5m", 90), ("2h", 7200), ("5", 5), (0, 0)]
+)
+def test_times_are_understood(every, expected):
+    assert seconds(every) == expected
+
+
+@pytest.mark.parametrize("every", ["often", -1, None, True, "5 days", float("nan")])
+def test_other_times_are_refused(every):
+    with pytest.raises(ValueError, match="checkpoint_every"):
+        KMeans(2, checkpoint_every=every).fit(X)
