@@ -24,7 +24,7 @@ def fit(
     *,
     clusters: Annotated[int, Parameter(name=["--clusters", "-k"])],
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
-    labels: Annotated[str | None, Parameter(group=OUTPUT)] = None,
+    labels: Annotated[str | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
     terms: Annotated[int, Parameter(group=OUTPUT)] = 8,
     metric: Literal["euclidean", "cosine"] = "euclidean",
     minibatch: Annotated[bool, Parameter(negative=())] = False,

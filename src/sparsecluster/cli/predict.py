@@ -23,7 +23,7 @@ def predict(
     model: Path,
     data: Path,
     *,
-    labels: Annotated[str, Parameter(name=["--labels", "-o"])] = STDOUT,
+    labels: Annotated[str, Parameter(name=["--labels", "-o"], allow_leading_hyphen=True)] = STDOUT,
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
