@@ -27,6 +27,7 @@ from sparsecluster.engine import centers as centers_
 from sparsecluster.engine import seeding
 from sparsecluster.engine.assignment import make_assigner
 from sparsecluster.engine.history import Callback, IterationRecord, describe
+from sparsecluster.engine.lookup import CentersByFeature
 from sparsecluster.engine.loop import exact_cost
 from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.setting import Setting
@@ -58,6 +59,9 @@ class CenterEstimator(
     feature_names_: np.ndarray | None
     recipe_: dict[str, Any]
 
+    # Of a large model that was loaded: its centers once more, by feature.
+    _by_feature: CentersByFeature | None = None
+
     @property
     def _metric(self) -> str:
         return "euclidean"
@@ -82,8 +86,33 @@ class CenterEstimator(
 
     def predict(self, X: Any) -> np.ndarray:
         """Nearest center of each row; equal distances go to the lowest index."""
-        rows, centers, n_threads = self._prepare(X)
-        return self._assign(rows, centers, n_threads)
+        self._check_is_fitted()
+        rows = self._check_rows(X, n_threads=effective_n_threads(self.n_threads), reset=False)
+        labels = self._looked_up(rows)
+        if labels is None:
+            labels = self._assign(rows, *self._centers_for(rows))
+        return labels
+
+    def _check_is_fitted(self) -> None:
+        check_is_fitted(self, "cluster_centers_")
+
+    def _looked_up(self, rows: Rows) -> np.ndarray | None:
+        """Labels of a few rows by the lists of a model file; None where there are none of use."""
+        lists = self._by_feature
+        if lists is None or lists.of is not self.cluster_centers_:
+            return None
+        if self._metric == "cosine" and not rows.core.norm2.all():
+            return None
+        found = lists.candidates(rows)
+        if found is None:
+            return None
+        labels, possible = found
+        doubtful = np.flatnonzero(labels < 0)
+        if len(doubtful):
+            some = centers_.to_core(lists.of[possible], rows.n_features)
+            rows.core.cover(float(np.sqrt(some.norm2.max())))
+            labels[doubtful] = possible[self._assign(rows.select(doubtful), some, 1)]
+        return labels
 
     def transform(self, X: Any) -> np.ndarray:
         """Distances of each row to all centers (cosines: 1 - cos), in the float type of X."""
@@ -114,7 +143,7 @@ class CenterEstimator(
             Names of the columns. By default those given to :meth:`fit`, those of its data frame, or
             x0, x1, ...
         """
-        check_is_fitted(self, "cluster_centers_")
+        self._check_is_fitted()
         check_number("n_terms", n_terms, Integral, 1)
         centers = sp.csr_array(self.cluster_centers_)
         names: Any = check_feature_names(feature_names, centers.shape[1])
@@ -166,13 +195,16 @@ class CenterEstimator(
         save_model(self, path, labels=labels)
 
     def _prepare(self, X: Any) -> tuple[Rows, _core.Centers, int]:
-        check_is_fitted(self, "cluster_centers_")
-        n_threads = effective_n_threads(self.n_threads)
-        rows = self._check_rows(X, n_threads=n_threads, reset=False)
+        self._check_is_fitted()
+        rows = self._check_rows(X, n_threads=effective_n_threads(self.n_threads), reset=False)
+        return rows, *self._centers_for(rows)
+
+    def _centers_for(self, rows: Rows) -> tuple[_core.Centers, int]:
+        """The centers in the core, and the threads that the rows are worth."""
         centers = centers_.to_core(self.cluster_centers_, rows.n_features)
-        n_threads = threads_for(rows.core.nnz * centers.n_clusters, n_threads)
         rows.core.cover(float(np.sqrt(centers.norm2.max())))
-        return rows, centers, n_threads
+        n_threads = effective_n_threads(self.n_threads)
+        return centers, threads_for(rows.core.nnz * centers.n_clusters, n_threads)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if not reset and self._needs_no_conversion(X):

@@ -491,13 +491,13 @@ class MiniBatchKMeans(CenterEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._stream is not None
 
-    def _prepare(self, X: Any) -> tuple[Rows, _core.Centers, int]:
+    def _check_is_fitted(self) -> None:
         if self._waiting is not None:
             raise NotFittedError(
                 f"There are no centers yet: {self._waiting.n_rows} rows are kept, which are too "
                 f"few different ones for {self.n_clusters} clusters. Call partial_fit with more."
             )
-        return super()._prepare(X)
+        super()._check_is_fitted()
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if reset or not self.grow_features:

@@ -28,6 +28,7 @@ from sparsecluster.data.tensors import (
 )
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.history import IterationRecord
+from sparsecluster.engine.lookup import CentersByFeature
 from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.engine.stream import Kept, Stream, Waiting
 from sparsecluster.estimator import CenterEstimator
@@ -120,6 +121,9 @@ def _pack_fitted(estimator: Any, packer: Packer) -> dict[str, Any]:
     else:
         check_is_fitted(estimator, "cluster_centers_")
         fitted["cluster_centers_"] = packer.pack(estimator.cluster_centers_, "cluster_centers_")
+    if "waiting" not in fitted:
+        by_feature = CentersByFeature.arrays(estimator.cluster_centers_)
+        fitted["by_feature"] = packer.pack(by_feature, "by_feature")
     return fitted
 
 
@@ -254,10 +258,13 @@ def _restore(document: dict[str, Any], tensors: dict[str, np.ndarray], *, verify
     _check_parameters(estimator)
     check_random_state(estimator.random_state)
     fitted = unpack(document["fitted"], tensors)
+    by_feature = fitted.pop("by_feature", None)
     if name == "MiniBatchKMeans":
         n_features = _restore_stream(estimator, fitted, verify)
     else:
         n_features = _restore_centers(estimator, fitted, verify)
+    if by_feature is not None:
+        estimator._by_feature = _by_feature(by_feature, estimator.cluster_centers_)
     estimator.n_features_in_ = n_features
     if "feature_names_" not in fitted:
         raise ValueError("does not say whether its features have names")
@@ -343,6 +350,23 @@ def _restore_centers(estimator: Any, fitted: dict[str, Any], verify: bool) -> in
     estimator.cluster_centers_ = centers
     estimator.n_clusters_ = estimator._n_features_out = centers.shape[0]
     return int(centers.shape[1])
+
+
+def _by_feature(arrays: dict[str, Any], centers: Any) -> CentersByFeature:
+    """The centers by feature, if their lengths fit; lists are checked where they are used."""
+    if not sp.issparse(centers):
+        raise ValueError("has dense centers by feature")
+    lists = CentersByFeature(
+        _array(arrays["indptr"], np.int64, 1, "by_feature"),
+        _array(arrays["clusters"], np.int32, 1, "by_feature"),
+        _array(arrays["values"], np.float64, 1, "by_feature"),
+        _array(arrays["norm2"], np.float64, 1, "by_feature"),
+        centers,
+    )
+    lengths = tuple(len(one) for one in (lists.norm2, lists.indptr, lists.clusters, lists.values))
+    if lengths != (centers.shape[0], centers.shape[1] + 1, centers.nnz, centers.nnz):
+        raise ValueError("has centers by feature of another length")
+    return lists
 
 
 def _restore_stream(estimator: Any, fitted: dict[str, Any], verify: bool) -> int:

@@ -17,7 +17,7 @@ from sparsecluster.data.rows import MAX_INDEX
 from sparsecluster.data.source import Block, ReadError
 from sparsecluster.data.triples import Triples
 
-BLOCK_ENTRIES = 8_000_000
+BLOCK_ENTRIES = 2_000_000
 
 
 class Numbers(ABC):
