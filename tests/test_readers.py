@@ -13,13 +13,13 @@ import scipy.io
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrix_files import SIZES, assert_same, read, small_matrix
 
 from sparsecluster.data import triples
 from sparsecluster.data.docword import DocwordSource
 from sparsecluster.data.mtx import MtxSource
 from sparsecluster.data.npz import NpySource, NpzSource
 from sparsecluster.data.source import ReadError
-from tests.matrix_files import SIZES, assert_same, read, small_matrix
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 
@@ -288,10 +288,17 @@ def test_mtx_of_every_field_and_symmetry_is_as_scipy_reads_it(tmp_path, field, s
 
 
 @pytest.mark.parametrize("transpose", [False, True])
-def test_mtx_arrays_are_read_without_zeros(matrix, tmp_path, transpose):
-    scipy.io.mmwrite(tmp_path / "x.mtx", matrix.toarray())
-    expected = sp.csr_array(matrix.T) if transpose else matrix
-    assert_same(read(MtxSource(tmp_path / "x.mtx", transpose=transpose)), expected)
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+def test_mtx_arrays_are_read_without_zeros(matrix, tmp_path, symmetry, transpose):
+    square = matrix[:23]
+    full = {"general": matrix, "symmetric": square + square.T, "skew-symmetric": square - square.T}
+    scipy.io.mmwrite(tmp_path / "x.mtx", full[symmetry].toarray(), symmetry=symmetry)
+    expected = sp.csr_array(scipy.io.mmread(tmp_path / "x.mtx"))
+    if transpose:
+        expected = sp.csr_array(expected.T)
+    for size in SIZES:
+        source = MtxSource(tmp_path / "x.mtx", transpose=transpose, block_entries=size)
+        assert_same(read(source), expected)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
@@ -336,8 +343,9 @@ def test_mtx_with_comments_blank_lines_and_windows_newlines_is_read(tmp_path):
         (BANNER + "2 2 1\n1 1 5\n2 2 5\n", "line 4: there are more than the 1 entries"),
         (BANNER + "2 2 100000000000\n1 1 5\n", "ends after 1 of the 100000000000 entries"),
         (BANNER.replace("real", "integer") + "1 1 1\n1 1 16777217\n", "line 3: .*float64"),
-        (BANNER.replace("coordinate", "array") + "40000 40000\n1\n", "more than the file"),
-        (BANNER.replace("coordinate", "array") + "2 2\n1\n2\n", "broken or cut short"),
+        (BANNER.replace("coordinate", "array") + "40000 40000\n1\n", "after 1 of the 1600000000"),
+        (BANNER.replace("coordinate", "array") + "1 1\n1\n2\n", "more than the 1 numbers"),
+        (BANNER.replace("coordinate", "array") + "2 1\n1\nx\n", "line 4: a finite number"),
     ],
 )
 def test_a_broken_mtx_is_refused_by_its_line(tmp_path, text, message):

@@ -8,14 +8,7 @@ import scipy.io
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sparsecluster.data.docword import DocwordSource
-from sparsecluster.data.h5ad import H5adSource
-from sparsecluster.data.mtx import MtxSource
-from sparsecluster.data.npz import NpySource, NpzSource
-from sparsecluster.data.parquet import ParquetSource
-from sparsecluster.data.source import ReadError
-from tests.matrix_files import (
+from matrix_files import (
     FILES,
     SIZES,
     assert_same,
@@ -25,6 +18,13 @@ from tests.matrix_files import (
     write_h5ad,
     write_table,
 )
+
+from sparsecluster.data.docword import DocwordSource
+from sparsecluster.data.h5ad import H5adSource
+from sparsecluster.data.mtx import MtxSource
+from sparsecluster.data.npz import NpySource, NpzSource
+from sparsecluster.data.parquet import ParquetSource
+from sparsecluster.data.source import ReadError
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,8 @@ def break_and_read(source, changes, length):
         broken[int(share * (len(whole) - 1))] = value
     source.path.write_bytes(broken[: round(length * len(whole))])
     try:
-        read(source)
+        # A number that is changed may claim very many empty rows.
+        read(source, most_blocks=1000)
     except ReadError as error:
         return str(error)
     finally:

@@ -15,6 +15,7 @@ from sparsecluster.data.files import BLOCK_BYTES, open_stream, whole_lines
 from sparsecluster.data.source import ReadError
 from sparsecluster.data.triples import Triples
 
+LONGEST_NUMBER = 100  # characters
 INEXACT_IN_FLOAT32 = 1 << 24  # the next whole number is rounded to this one
 
 
@@ -105,9 +106,48 @@ class NumberLines:
             yield entries
             self.line += _core.count_lines(self._chunk, self._n_threads)
             self._chunk = memoryview(b"")
-        if found < n_entries:
+        self._refuse_few(found, n_entries)
+
+    def values(self, n_values: int, dtype: str) -> Iterator[tuple[int, np.ndarray, float]]:
+        """All single numbers that follow: the position of the first, some of them, share read."""
+        found = 0
+        while self._next_chunk():
+            words = bytes(self._chunk).split()
+            try:
+                if max(map(len, words), default=0) > LONGEST_NUMBER:
+                    raise ValueError
+                values = np.array(words, dtype=bytes).astype(dtype)
+            except ValueError:
+                values = np.zeros(0)
+            if len(values) != len(words) or not np.isfinite(values).all():
+                raise ReadError(f"{self._first_wrong()}: a finite number is needed.")
+            if found + len(values) > n_values:
+                raise ReadError(
+                    f"{self.path}: there are more than the {n_values} numbers that the "
+                    f"header claims."
+                )
+            yield found, values, self._stream.done
+            found += len(values)
+            self.line += _core.count_lines(self._chunk, self._n_threads)
+            self._chunk = memoryview(b"")
+        self._refuse_few(found, n_values)
+
+    def _first_wrong(self) -> str:
+        """The first line of the chunk with a word that is not a finite number."""
+        for number, line in enumerate(bytes(self._chunk).split(b"\n"), self.line + 1):
+            for word in line.split():
+                try:
+                    finite = len(word) <= LONGEST_NUMBER and np.isfinite(np.float32(word))
+                except ValueError:
+                    finite = False
+                if not finite:
+                    return f"{self.path}, line {number}"
+        return f"{self.path}, after line {self.line}"
+
+    def _refuse_few(self, found: int, claimed: int) -> None:
+        if found < claimed:
             raise ReadError(
-                f"{self.path}: the file ends after {found} of the {n_entries} entries that its "
+                f"{self.path}: the file ends after {found} of the {claimed} entries that its "
                 f"header claims. Fetch or write it again."
             )
 

@@ -1,28 +1,19 @@
-"""Matrix Market files: coordinates (real, integer, pattern), and arrays through scipy."""
+"""Matrix Market files: coordinates (real, integer, pattern) and arrays."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from numbers import Integral
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy.io
 
 from sparsecluster.data.checks import check_number
-from sparsecluster.data.compressed import (
-    BLOCK_ENTRIES,
-    checked_shape,
-    dense_blocks,
-    reading,
-)
-from sparsecluster.data.files import open_stream
+from sparsecluster.data.compressed import BLOCK_ENTRIES, checked_shape
 from sparsecluster.data.lines import NumberLines, checked_dtype
 from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import Triples, blocks_of_triples
-from sparsecluster.engine.resources import available_memory
 
 _FORMATS = ("coordinate", "array")
 _KINDS: dict[str, Literal["real", "integer", "pattern"]] = {
@@ -32,6 +23,7 @@ _KINDS: dict[str, Literal["real", "integer", "pattern"]] = {
     "unsigned-integer": "integer",
     "pattern": "pattern",
 }
+LARGEST_SYMMETRIC = 1 << 20  # rows of an array, which is more than files hold
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric")
 
 
@@ -94,9 +86,6 @@ class MtxSource(Source):
         if self.transpose:
             n_rows, n_columns = n_columns, n_rows
         self.n_features = n_columns
-        if header.format == "array":
-            yield from self._array(header)
-            return
         yield from blocks_of_triples(
             self.path,
             self._triples,
@@ -122,7 +111,7 @@ class MtxSource(Source):
             )
         form, field, symmetry = banner[2:]
         for word, known in ((form, _FORMATS), (field, tuple(_KINDS)), (symmetry, _SYMMETRIES)):
-            if word not in known:
+            if word not in known or (form, word) == ("array", "pattern"):
                 raise ReadError(
                     f"{self.path}, line 1: {word!r} is not read, only {', '.join(known)}."
                 )
@@ -143,45 +132,44 @@ class MtxSource(Source):
     def _triples(self) -> Iterator[Triples]:
         with self._lines() as lines:
             header = self._header(lines)
-            for entries in lines.entries(
-                header.n_rows,
-                header.n_columns,
-                n_entries=header.n_entries,
-                kind=_KINDS[header.field],
-                dtype=self.dtype,
-            ):
+            if header.format == "array":
+                found = self._cells(lines, header)
+            else:
+                found = lines.entries(
+                    header.n_rows,
+                    header.n_columns,
+                    n_entries=header.n_entries,
+                    kind=_KINDS[header.field],
+                    dtype=self.dtype,
+                )
+            for entries in found:
                 if self.transpose:
                     entries = entries._replace(rows=entries.columns, columns=entries.rows)
                 yield entries
                 if header.symmetry != "general":
                     yield _mirrored(entries, -1 if header.symmetry == "skew-symmetric" else 1)
 
-    def _array(self, header: _Header) -> Iterator[Block]:
-        """The rows of a dense matrix, which the file holds column by column."""
-        need = 24 * header.n_rows * header.n_columns
-        # A number takes two bytes of text at least; bzip2 packs zeros better than the others.
-        most = self.path.stat().st_size
-        with open_stream(self.path) as stream:
-            if stream.compression is not None:
-                most = available_memory()
-        if need > 24 * most or need > available_memory():
+    def _cells(self, lines: NumberLines, header: _Header) -> Iterator[Triples]:
+        """The cells of an array that are not zero; the file has them column by column, of symmetric
+        matrices those from the diagonal downwards."""
+        n_rows, n_columns = header.n_rows, header.n_columns
+        if header.symmetry == "general":
+            for position, values, done in lines.values(n_rows * n_columns, self.dtype):
+                cell = position + np.flatnonzero(values)
+                yield Triples(cell % n_rows, cell // n_rows, values[values != 0], done)
+            return
+        if n_rows > LARGEST_SYMMETRIC:
             raise ReadError(
-                f"{self.path}: the header claims {header.n_rows} x {header.n_columns} numbers, "
-                f"more than the file or the memory can hold. Write the matrix as coordinates."
+                f"{self.path}: a symmetric array of {n_rows} rows. Write it as coordinates."
             )
-        errors = (ValueError, OverflowError, RuntimeError, TypeError, IndexError, MemoryError)
-        with reading(self.path, *errors), open_stream(self.path) as stream:
-            cells = scipy.io.mmread(cast(io.BytesIO, io.BufferedReader(stream)))
-        cells = np.asarray(cells, dtype=self.dtype)
-        if self.transpose:
-            cells = cells.T
-        yield from dense_blocks(
-            self.path,
-            lambda begin, end: cells[begin:end],
-            shape=cells.shape,
-            dtype=cells.dtype,
-            block_entries=self.block_entries,
-        )
+        first = int(header.symmetry == "skew-symmetric")  # has no diagonal
+        lengths = np.maximum(np.arange(n_rows, 0, -1) - first, 0)
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        for position, values, done in lines.values(int(starts[-1]), self.dtype):
+            cell = position + np.flatnonzero(values)
+            column = np.searchsorted(starts, cell, side="right") - 1
+            row = cell - starts[column] + column + first
+            yield Triples(row, column, values[values != 0], done)
 
 
 def _mirrored(entries: Triples, sign: int) -> Triples:

@@ -28,7 +28,16 @@ from sparsecluster.data.triples import Triples, blocks_of_triples
 PARQUET_MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
 STREAM_MAGIC = b"\xff\xff\xff\xff"
-_BROKEN = (OSError, ValueError, TypeError, KeyError, IndexError, RuntimeError, NotImplementedError)
+_BROKEN = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    RuntimeError,
+    NotImplementedError,
+    MemoryError,  # lengths of broken files are allocated
+)
 _BATCH_LINES = 1 << 18
 
 
