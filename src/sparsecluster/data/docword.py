@@ -37,10 +37,13 @@ class DocwordSource(Source):
 
     Examples
     --------
-    >>> _ = Path("docword.tiny.txt").write_text("2\\n3\\n2\\n1 3 5\\n2 1 1\\n")
-    >>> _ = Path("vocab.tiny.txt").write_text("ant\\nbee\\ncat\\n")
-    >>> source = DocwordSource(Path("docword.tiny.txt"))
-    >>> [block.indices.tolist() for block in source.blocks()]
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "docword.tiny.txt")
+    ...     _ = path.write_text("2\\n3\\n2\\n1 3 5\\n2 1 1\\n")
+    ...     _ = path.with_name("vocab.tiny.txt").write_text("ant\\nbee\\ncat\\n")
+    ...     source = DocwordSource(path)
+    ...     [block.indices.tolist() for block in source.blocks()]
     [[2, 0]]
     >>> source.feature_names.tolist()
     ['ant', 'bee', 'cat']

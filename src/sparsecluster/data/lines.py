@@ -103,7 +103,8 @@ class NumberLines:
             entries.check(n_rows, n_columns, self._place, first=1)
             if kind == "integer" and dtype == "float32":
                 self._refuse_inexact(values)
-            yield entries
+            # Chunks wait until they make a block.
+            yield entries._replace(rows=rows.astype(np.int32), columns=columns.astype(np.int32))
             self.line += _core.count_lines(self._chunk, self._n_threads)
             self._chunk = memoryview(b"")
         self._refuse_few(found, n_entries)

@@ -58,8 +58,11 @@ class MtxSource(Source):
     Examples
     --------
     >>> text = "%%MatrixMarket matrix coordinate real general\\n2 3 2\\n1 3 0.5\\n2 1 2\\n"
-    >>> _ = Path("small.mtx").write_text(text)
-    >>> [block.indices.tolist() for block in MtxSource(Path("small.mtx")).blocks()]
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "small.mtx")
+    ...     _ = path.write_text(text)
+    ...     [block.indices.tolist() for block in MtxSource(path).blocks()]
     [[2, 0]]
     """
 

@@ -64,9 +64,12 @@ class NpzSource(Source):
 
     Examples
     --------
+    >>> import tempfile
     >>> import scipy.sparse as sp
-    >>> sp.save_npz("eye.npz", sp.eye_array(3, format="csr"))
-    >>> [block.indices.tolist() for block in NpzSource(Path("eye.npz"), block_entries=2).blocks()]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "eye.npz")
+    ...     sp.save_npz(path, sp.eye_array(3, format="csr"))
+    ...     [block.indices.tolist() for block in NpzSource(path, block_entries=2).blocks()]
     [[0, 1], [2]]
     """
 
@@ -258,9 +261,11 @@ class NpySource(Source):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> np.save("dense.npy", np.array([[0.0, 2.0], [0.0, 0.0], [1.0, 3.0]]))
-    >>> [block.data.tolist() for block in NpySource(Path("dense.npy")).blocks()]
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "dense.npy")
+    ...     np.save(path, np.array([[0.0, 2.0], [0.0, 0.0], [1.0, 3.0]]))
+    ...     [block.data.tolist() for block in NpySource(path).blocks()]
     [[2.0, 1.0, 3.0]]
     """
 
