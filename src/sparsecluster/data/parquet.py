@@ -38,7 +38,8 @@ _BROKEN = (
     NotImplementedError,
     MemoryError,  # lengths of broken files are allocated
 )
-_BATCH_LINES = 1 << 18
+LIST_LINES = 1 << 12  # of lists that are read at once, some thousand entries each at most
+ENTRY_LINES = 1 << 18  # of single entries
 
 
 class ParquetSource(Source):
@@ -94,7 +95,7 @@ class ParquetSource(Source):
 
     def blocks(self) -> Iterator[Block]:
         with reading(self.path, *_BROKEN):
-            with _table(self.path, self.block_entries) as table:
+            with _table(self.path) as table:
                 lists, entries = self._columns(table.schema)
             if lists is not None:
                 yield from self._from_lists(lists)
@@ -135,7 +136,7 @@ class ParquetSource(Source):
     def _from_lists(self, names: list[str]) -> Iterator[Block]:
         pa = _pyarrow()
         first_row = 0
-        with _table(self.path, self.block_entries) as table:
+        with _table(self.path, LIST_LINES) as table:
             kind = value_type(
                 self.path, np.dtype(table.schema.field(names[1]).type.value_type.to_pandas_dtype())
             )
@@ -183,7 +184,7 @@ class ParquetSource(Source):
             )
 
     def _from_entries(self, names: list[str]) -> Iterator[Block]:
-        with _table(self.path, self.block_entries) as table:
+        with _table(self.path) as table:
             types = [table.schema.field(name).type for name in names]
         dtype = value_type(self.path, np.dtype(types[2].to_pandas_dtype()))
         n_rows = n_columns = 0
@@ -200,7 +201,7 @@ class ParquetSource(Source):
         )
 
     def _triples(self, names: list[str], dtype: type) -> Iterator[Triples]:
-        with reading(self.path, *_BROKEN), _table(self.path, self.block_entries) as table:
+        with reading(self.path, *_BROKEN), _table(self.path) as table:
             position = 0
             for batch, done in table.batches(names):
                 for name in names:
@@ -273,19 +274,21 @@ class _Table(NamedTuple):
 
 
 @contextmanager
-def _table(path: Path, block_entries: int) -> Iterator[_Table]:
+def _table(path: Path, n_lines: int = ENTRY_LINES) -> Iterator[_Table]:
     """Open a file of any of the formats, by its first bytes."""
     pa = _pyarrow()
     magic = first_bytes(path, 6)
     if magic.startswith(PARQUET_MAGIC):
         with pa.parquet.ParquetFile(path, buffer_size=1 << 20) as parquet:
             yield _Table(
-                parquet.schema_arrow, lambda names: _parquet_batches(parquet, names, block_entries)
+                parquet.schema_arrow, lambda names: _parquet_batches(parquet, names, n_lines)
             )
     elif magic == ARROW_MAGIC or magic.startswith(STREAM_MAGIC):
         opened = pa.ipc.open_file if magic == ARROW_MAGIC else pa.ipc.open_stream
         with pa.memory_map(str(path)) as source, opened(source) as reader:
-            yield _Table(reader.schema, lambda names: _arrow_batches(source, reader, names))
+            yield _Table(
+                reader.schema, lambda names: _arrow_batches(source, reader, names, n_lines)
+            )
     else:
         raise ReadError(
             f"{path} is not a Parquet, Feather (version 2) or Arrow file, by its first bytes. "
@@ -293,25 +296,18 @@ def _table(path: Path, block_entries: int) -> Iterator[_Table]:
         )
 
 
-def _parquet_batches(
-    parquet: Any, names: list[str], block_entries: int
-) -> Iterator[tuple[Any, float]]:
-    """Batches of about a block's entries, by the counts in the file's metadata."""
-    metadata = parquet.metadata
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    leaves = {
-        groups[0].column(j).path_in_schema.split(".")[0]: j
-        for j in range(groups[0].num_columns if groups else 0)
-    }
-    stored = sum(max(0, group.column(leaves[names[0]]).num_values) for group in groups)
-    size = max(1, min(_BATCH_LINES, block_entries * metadata.num_rows // max(stored, 1)))
-    read = 0
-    for batch in parquet.iter_batches(size, columns=names):
+def _parquet_batches(parquet: Any, names: list[str], n_lines: int) -> Iterator[tuple[Any, float]]:
+    """Batches of so many lines. The file's metadata about columns would tell how long lists are,
+    but where they are broken, to ask pyarrow for them ends the process."""
+    read, claimed = 0, max(parquet.metadata.num_rows, 1)
+    for batch in parquet.iter_batches(n_lines, columns=names):
         read += len(batch)
-        yield batch, min(1.0, read / max(metadata.num_rows, 1))
+        yield batch, min(1.0, read / claimed)
 
 
-def _arrow_batches(source: Any, reader: Any, names: list[str]) -> Iterator[tuple[Any, float]]:
+def _arrow_batches(
+    source: Any, reader: Any, names: list[str], n_lines: int
+) -> Iterator[tuple[Any, float]]:
     """The batches of an Arrow file or stream, whose buffers are not trusted."""
     count = getattr(reader, "num_record_batches", None)
     batches = reader if count is None else (reader.get_batch(i) for i in range(count))
@@ -319,5 +315,5 @@ def _arrow_batches(source: Any, reader: Any, names: list[str]) -> Iterator[tuple
         done = source.tell() / source.size() if count is None else (i + 1) / count
         chosen = batch.select(names)
         chosen.validate(full=True)
-        for begin in range(0, len(chosen), _BATCH_LINES):
-            yield chosen.slice(begin, _BATCH_LINES), done
+        for begin in range(0, len(chosen), n_lines):
+            yield chosen.slice(begin, n_lines), done
