@@ -74,6 +74,7 @@ class CentersByFeature:
         products = np.repeat(matrix.data.astype(np.float64), lengths) * self.values[places]
         cells = np.repeat(row_of_entry, lengths) * n_clusters + clusters
         scores = np.bincount(cells, products, minlength=rows.n_rows * n_clusters)
+        scores = scores.astype(np.float64, copy=False)  # of no entries numpy makes integers
         return self._decide(scores.reshape(rows.n_rows, n_clusters), rows.core.norm2)
 
     def _decide(self, scores: np.ndarray, row_norm2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
