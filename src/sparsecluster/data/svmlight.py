@@ -35,7 +35,8 @@ class SvmlightSource(Source):
     dtype : {"float32", "float64"}
         Type of the values; each is rounded once, from its decimal digits.
     zero_based : bool or "auto"
-        Whether columns count from zero. "auto": from one, if no column zero occurs.
+        Whether columns count from zero. "auto": from one, if no column zero occurs. Behind a first
+        line of counts they always do.
     n_threads : int
         Threads that parse.
     block_bytes : int or None
@@ -73,7 +74,7 @@ class SvmlightSource(Source):
         super().__init__(path)
         if dtype not in ("float32", "float64"):
             raise ValueError(f'dtype must be "float32" or "float64", got {dtype!r}.')
-        if zero_based not in (True, False, "auto"):
+        if not (isinstance(zero_based, bool) or zero_based == "auto"):
             raise ValueError(f'zero_based must be True, False or "auto", got {zero_based!r}.')
         if block_bytes is not None and block_bytes < 1:
             raise ValueError(f"block_bytes must be at least 1, got {block_bytes!r}.")
