@@ -32,7 +32,7 @@ private:
 template <class T>
 nb::object to_numpy(Array<T> array) {
     T* const values = array.values.get();
-    nb::capsule owner(values, [](void* p) noexcept { Release()(p); });
+    nb::capsule owner(values, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     array.values.release();
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(values, {size_t(array.size)}, owner));
 }

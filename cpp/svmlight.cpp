@@ -1,11 +1,7 @@
 #include "svmlight.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -207,22 +203,6 @@ int useful_threads(const TextOptions& options, const std::vector<Piece>& pieces)
 }
 
 }  // namespace
-
-void* untouched_memory(size_t n_bytes) {
-    constexpr size_t kLargePage = size_t(1) << 21;
-    void* memory = nullptr;
-    if (n_bytes < 2 * kLargePage) {
-        memory = std::malloc(std::max<size_t>(n_bytes, 1));
-    } else {
-        n_bytes = (n_bytes + kLargePage - 1) / kLargePage * kLargePage;
-        memory = std::aligned_alloc(kLargePage, n_bytes);
-#ifdef MADV_HUGEPAGE
-        if (memory) madvise(memory, n_bytes, MADV_HUGEPAGE);
-#endif
-    }
-    if (!memory) throw std::bad_alloc();
-    return memory;
-}
 
 template <class V>
 SvmlightRows<V> parse_svmlight(std::string_view text, const TextOptions& options) {

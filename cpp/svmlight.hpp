@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -21,21 +20,14 @@ struct TextError : std::runtime_error {
     int64_t offset;  // of the byte at fault
 };
 
-struct Release {
-    void operator()(void* memory) const noexcept { std::free(memory); }
-};
-
-// Memory that is not touched before it is used; large pages for much of it, where the system has them.
-void* untouched_memory(size_t n_bytes);
-
 // An array whose pages are touched by those who fill it.
 template <class T>
 struct Array {
-    std::unique_ptr<T[], Release> values;
+    std::unique_ptr<T[]> values;
     int64_t size = 0;
 
     Array() = default;
-    explicit Array(int64_t n) : values(static_cast<T*>(untouched_memory(size_t(n) * sizeof(T)))), size(n) {}
+    explicit Array(int64_t n) : values(new T[size_t(n)]), size(n) {}
 };
 
 struct TextOptions {
