@@ -71,7 +71,7 @@ def write(path: Path) -> int:
         size += len(lines[-1])
     text = "".join(lines).encode()
     with path.open("wb") as file:
-        for _ in range(SIZE // len(text)):
+        for _ in range(-(-SIZE // len(text))):
             file.write(text)
     return path.stat().st_size
 
