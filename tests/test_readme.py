@@ -1,9 +1,35 @@
-"""The example in the README runs as it is written."""
+"""The examples in the README run as they are written."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+
+from sparsecluster import load_model, open_store
+
+
+def test_walk_in_the_readme_runs(tmp_path):
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    (walk,) = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
+    command = f'sparsecluster() {{ "{sys.executable}" -m sparsecluster "$@"; }}\n'
+    done = subprocess.run(
+        ["bash", "-ec", command + walk],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "100"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    rows, model = open_store(tmp_path / "docs.store"), load_model(tmp_path / "docs.model")
+    labels = np.loadtxt(tmp_path / "labels.csv", delimiter=",", skiprows=1, dtype=int)[:, 1]
+    assert np.array_equal(labels, model.labels_)
+    assert np.array_equal(model.predict(rows), labels)
+    predicted = int(done.stdout.splitlines()[-1])
+    assert "file" in model.top_terms(10)[predicted]
 
 
 def test_example_in_the_readme_runs():

@@ -50,7 +50,7 @@ def convert(
     options = reading.for_read(running.threads)
     prepare = preparing.transformer()
     known = None if like is None else opened_like(like)
-    with screen.warnings_in_words(), screen.progress(f"converting {data.name}") as show:
+    with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
         if preparing.metalabels:
             rows: Rows = read.convert_labels(
                 data, out, options, prepare=prepare, overwrite=overwrite, progress=show

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparsecluster.data.rows import Rows
 
 OUTPUT = Group("Output", sort_key=1)
+MOST_SHOWN = 50  # clusters in a table
 DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
 
 
@@ -94,6 +95,7 @@ def fit(
         rows = read_rows(data, reading, preparing, running, screen)
         started = time.perf_counter()
         with screen.progress("clustering") as show:
+            show(0.0, "seeding")
             estimator.callback = Iterations(show, rows.n_rows) if screen.shows_progress else None
             estimator.fit(rows)
         estimator.callback = None
@@ -126,7 +128,7 @@ def read_rows(
     from sparsecluster.data import read
 
     options = reading.for_read(running.threads)
-    with screen.progress(f"reading {data.name}") as show:
+    with screen.progress(f"reading {data.name}", data) as show:
         rows = read.read(data, options, prepare=preparing.transformer(), progress=show)
         return read.label_rows(rows, data) if preparing.metalabels else rows
 
@@ -184,11 +186,14 @@ def clusters_table(estimator: Any, terms: int) -> Any:
     if named:
         table.add_column("top terms", style="bold")
         top_terms = estimator.top_terms(terms)
-    for cluster in sorted(range(len(sizes)), key=lambda one: (-sizes[one], one)):
+    order = sorted(range(len(sizes)), key=lambda one: (-sizes[one], one))
+    for cluster in order[:MOST_SHOWN]:
         cells = [str(cluster), f"{sizes[cluster]:,}"]
         if named:
             cells.append(", ".join(top_terms[cluster]))
         table.add_row(*cells)
+    if len(order) > MOST_SHOWN:
+        table.caption = f"and {len(order) - MOST_SHOWN:,} smaller ones, which --json tells too"
     return table
 
 

@@ -45,7 +45,7 @@ def inspect(
     if _is_model(path):
         summary, lines = _model(path, terms, verify)
     else:
-        with screen.progress(f"inspecting {path.name}") as show:
+        with screen.progress(f"inspecting {path.name}", path) as show:
             summary, lines = _data(path, clusters, terms, verify, reading, running, show)
     screen.result(summary, *lines)
 

@@ -49,7 +49,7 @@ def predict(
     estimator.n_threads = running.threads
     options = reading.for_read(running.threads)
 
-    with screen.warnings_in_words(), screen.progress(f"predicting {data.name}") as show:
+    with screen.warnings_in_words(), screen.progress(f"predicting {data.name}", data) as show:
 
         def parts() -> Iterator[np.ndarray]:
             for rows in read_blocks(data, options, like=estimator, progress=show):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -38,8 +40,11 @@ class Screen:
         return self.errors.is_terminal and not (self._running.quiet or self._running.json)
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Callable[..., None]]:
-        """A bar for a piece of work; call it with the share done and, if need be, a remark."""
+    def progress(self, what: str, path: Path | None = None) -> Iterator[Callable[..., None]]:
+        """A bar for a piece of work; call it with the share done and, if need be, a remark.
+
+        With the path of the file that is worked on the remark is how fast.
+        """
         if not self.shows_progress:
             yield lambda share, remark="": None
             return
@@ -53,10 +58,15 @@ class Screen:
             TimeRemainingColumn(),
             TextColumn("{task.fields[remark]}", style="dim"),
         )
+        size = path.stat().st_size if path is not None and path.is_file() else 0
+        started = time.monotonic()
         with Progress(*columns, console=self.errors, transient=True) as bars:
             task = bars.add_task(what, total=1.0, remark="")
 
             def show(share: float, remark: str = "") -> None:
+                if size:
+                    seconds = max(time.monotonic() - started, 1e-9)
+                    remark = f"{share * size / seconds / 1e6:,.0f} MB/s"
                 bars.update(task, completed=share, remark=remark)
 
             yield show
