@@ -31,7 +31,8 @@ def test_version_is_that_of_the_installed_package():
 def test_help_names_every_command():
     done = sparsecluster("--help")
     assert done.returncode == 0
-    assert "demo" in done.stdout
+    for command in ("demo", "fit", "predict", "seed", "convert", "inspect"):
+        assert command in done.stdout
     assert "--debug" in done.stdout
 
 
@@ -40,6 +41,15 @@ def test_help_of_a_command_explains_its_options():
     assert done.returncode == 0
     assert "--clusters" in done.stdout
     assert "How many clusters to make." in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_commands_and_options(tmp_path, shell):
+    script = tmp_path / "completion"
+    done = sparsecluster("--install-completion", "--shell", shell, "--output", str(script))
+    assert done.returncode == 0
+    for word in ("sparsecluster", "convert", "checkpoint", "hamerly"):
+        assert word in script.read_text()
 
 
 def test_command_line_loads_nothing_heavy():

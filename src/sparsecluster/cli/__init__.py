@@ -38,7 +38,7 @@ app = App(
     result_action="return_value",
 )
 app.meta.suppress_keyboard_interrupt = False
-app.meta.register_install_completion_command(name="--install-completion")
+app.register_install_completion_command(name="--install-completion")
 for command in (fit, predict, convert, inspect, seed):
     app.command(command)
 
@@ -91,10 +91,14 @@ def _launch(
         if debug:
             raise
         _exit(MISTAKE, str(error))
-    except (OSError, MemoryError) as error:
+    except MemoryError:
         if debug:
             raise
-        _exit(FAILURE, str(error) or "out of memory")
+        _exit(FAILURE, "out of memory: convert the data to a store, or lower --memory-limit")
+    except OSError as error:
+        if debug:
+            raise
+        _exit(FAILURE, str(error))
 
 
 def _exit(status: int, message: str) -> None:
