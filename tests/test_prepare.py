@@ -18,7 +18,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsecluster import KMeans, Prepare
-from sparsecluster.data import prepare as module
+from sparsecluster.data import pieces as module
 
 ALL = {"min_rows": 2, "max_share": 0.6, "log": True, "tfidf": True, "unit": True}
 

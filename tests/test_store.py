@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-import sparsecluster.data.store as store_module
+import sparsecluster.data.rows as rows_module
+import sparsecluster.data.store_writer as writer_module
 from sparsecluster import (
     KMeans,
     MiniBatchKMeans,
@@ -53,7 +54,7 @@ def same_matrix(a, b):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(store_module, "BLOCK_ENTRIES", 50)
+    monkeypatch.setattr(writer_module, "BLOCK_ENTRIES", 50)
 
 
 def test_a_store_holds_the_rows_to_the_bit(tmp_path, small_blocks):
@@ -96,9 +97,9 @@ def test_seeds_from_a_store_are_those_from_memory(tmp_path, method):
 
 def test_indices_of_more_than_32_bits_are_not_copied_to_one_type(tmp_path, monkeypatch):
     rows = convert(saved(tmp_path, counts()), tmp_path / "x.store")
-    monkeypatch.setattr(store_module, "MAX_INDEX", 10)  # as if there were 2**31 entries
+    monkeypatch.setattr(rows_module, "MAX_INDEX", 10)  # as if there were 2**31 entries
     arrays = rows.arrays
-    matrix = store_module.mapped_csr(arrays["indptr"], arrays["indices"], arrays["data"], 80)
+    matrix = rows_module.mapped_csr(arrays["indptr"], arrays["indices"], arrays["data"], 80)
     assert matrix.indptr.dtype == np.int64
     assert matrix.indices is arrays["indices"]
 
@@ -279,7 +280,7 @@ def test_a_newer_store_is_refused(whole_store, tmp_path):
     shutil.copytree(whole_store, copy)
     meta = json.loads((copy / "meta.json").read_text())
     meta["version"] = 2
-    meta["checksum"] = store_module._checksum(meta)
+    meta["checksum"] = writer_module.meta_checksum(meta)
     (copy / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(StoreError, match="version 2"):
         open_store(copy)
@@ -305,7 +306,7 @@ def test_a_tampered_description_is_refused(whole_store, tmp_path, key, value):
     shutil.copytree(whole_store, copy)
     meta = json.loads((copy / "meta.json").read_text())
     meta[key] = value
-    meta["checksum"] = store_module._checksum(meta)
+    meta["checksum"] = writer_module.meta_checksum(meta)
     (copy / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(StoreError):
         open_store(copy, verify=True)

@@ -6,11 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sparsecluster.data.convert import convert
     from sparsecluster.data.metalabels import metalabels
     from sparsecluster.data.prepare import Prepare
-    from sparsecluster.data.read import ReadOptions, convert, read, read_blocks
+    from sparsecluster.data.read import read, read_blocks
     from sparsecluster.data.rows import Rows
     from sparsecluster.data.source import ReadError
+    from sparsecluster.data.steps import ReadOptions
     from sparsecluster.data.store import open_store
     from sparsecluster.data.text import TextOptions
     from sparsecluster.kmeans import KMeans
@@ -27,11 +29,11 @@ _HOMES = {
     "ModelFileError": "sparsecluster.model",
     "Prepare": "sparsecluster.data.prepare",
     "ReadError": "sparsecluster.data.source",
-    "ReadOptions": "sparsecluster.data.read",
+    "ReadOptions": "sparsecluster.data.steps",
     "Rows": "sparsecluster.data.rows",
     "SphericalKMeans": "sparsecluster.spherical",
     "TextOptions": "sparsecluster.data.text",
-    "convert": "sparsecluster.data.read",
+    "convert": "sparsecluster.data.convert",
     "kmeans_plusplus": "sparsecluster.seeds",
     "load_model": "sparsecluster.model",
     "metalabels": "sparsecluster.data.metalabels",

@@ -43,7 +43,7 @@ def convert(
     overwrite
         Replace a store of this name.
     """
-    from sparsecluster.data import read
+    from sparsecluster.data import convert as converting
 
     screen = Screen(running)
     started = time.perf_counter()
@@ -52,11 +52,11 @@ def convert(
     known = None if like is None else opened_like(like)
     with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
         if preparing.metalabels:
-            rows: Rows = read.convert_labels(
+            rows: Rows = converting.convert_labels(
                 data, out, options, prepare=prepare, overwrite=overwrite, progress=show
             )
         else:
-            rows = read.convert(
+            rows = converting.convert(
                 data, out, options, prepare=prepare, like=known, overwrite=overwrite, progress=show
             )
     seconds = time.perf_counter() - started

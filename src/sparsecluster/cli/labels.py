@@ -52,7 +52,7 @@ def _write_npy(path: Path, parts: Iterable[np.ndarray]) -> int:
     import numpy as np
 
     from sparsecluster.data.atomic import atomic_file
-    from sparsecluster.data.store import GrowingArray
+    from sparsecluster.data.store_writer import GrowingArray
 
     with atomic_file(path) as partial:
         array = GrowingArray(partial, np.int32)

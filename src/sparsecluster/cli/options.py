@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
     from sparsecluster.data.prepare import Prepare
-    from sparsecluster.data.read import ReadOptions
+    from sparsecluster.data.steps import ReadOptions
 
 READING = Group("Reading", sort_key=2)
 PREPARING = Group("Preparing (drop, then log, then tf-idf, then unit)", sort_key=3)
@@ -75,7 +75,7 @@ class Reading:
 
     def for_read(self, threads: int | None = None) -> ReadOptions:
         """As the library takes them."""
-        from sparsecluster.data.read import ReadOptions
+        from sparsecluster.data.steps import ReadOptions
         from sparsecluster.data.text import TextOptions
 
         given = {

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from sparsecluster.data.checks import INPUT, check_number
-from sparsecluster.data.prepare import row_lengths
+from sparsecluster.data.pieces import row_lengths
 from sparsecluster.data.rows import MAX_INDEX, as_rows, check_structure
 
 BLOCK = 1 << 22  # entries of the result that are computed at a time, in float64

@@ -5,9 +5,6 @@ All of it follows from how many rows each column occurs in, so it works block by
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,10 +14,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from sparsecluster.data.checks import INPUT, check_number
+from sparsecluster.data.pieces import Piece, joined, pieces_of, row_lengths
 from sparsecluster.data.rows import (
-    LARGEST_NORM2,
     MAX_INDEX,
-    TINY_NORM2,
     Rows,
     as_rows,
     check_structure,
@@ -29,7 +25,6 @@ from sparsecluster.data.rows import (
 FLAGS = ("drop_empty", "log", "tfidf", "unit")
 PARAMETERS = ("min_rows", "max_share", *FLAGS, "dtype")
 STATE = ("parameters", "n_rows", "row_counts")
-PIECE = 1 << 19  # entries that are computed at a time, in float64
 
 
 class Prepare(TransformerMixin, BaseEstimator):
@@ -263,19 +258,19 @@ class Prepare(TransformerMixin, BaseEstimator):
             return indptr, indices, data
         places = self._places()
         pieces = []
-        for piece in _pieces(indptr, indices, data, first_row):
+        for piece in pieces_of(indptr, indices, data, first_row):
             if places is not None:
                 piece.move(places)
             self._change_values(piece, dtype)
             pieces.append(piece)
-        values = _joined([piece.values for piece in pieces], dtype)
+        values = joined([piece.values for piece in pieces], dtype)
         if places is None:
             return indptr, indices, values
-        counts = _joined([np.diff(piece.indptr) for piece in pieces], np.int64)
-        columns = _joined([piece.columns for piece in pieces], np.int32)
+        counts = joined([np.diff(piece.indptr) for piece in pieces], np.int64)
+        columns = joined([piece.columns for piece in pieces], np.int32)
         return np.concatenate([[0], np.cumsum(counts)]), columns, values
 
-    def _change_values(self, piece: _Piece, dtype: Any) -> None:
+    def _change_values(self, piece: Piece, dtype: Any) -> None:
         values = piece.values.astype(np.float64)
         if self.log:
             advice = "Logarithms are for counts and other values that are not negative."
@@ -436,70 +431,6 @@ class Prepare(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-@dataclass(kw_only=True)
-class _Piece:
-    """Some rows of a block, whose values and columns are being changed."""
-
-    first_row: int
-    indptr: np.ndarray
-    indices: np.ndarray  #: the columns as they were, for messages
-    columns: np.ndarray  #: the columns as they will be
-    values: np.ndarray
-
-    def move(self, places: np.ndarray) -> None:
-        """Move entries to other columns; those whose place is -1 are left out."""
-        columns = places[self.indices]
-        kept = np.flatnonzero(columns >= 0)
-        self.indptr = np.searchsorted(kept, self.indptr)
-        self.columns, self.indices = columns[kept], self.indices[kept]
-        self.values = self.values[kept]
-
-    def refuse(self, wrong: np.ndarray, reason: str, advice: str) -> None:
-        """Name the first entry that is wrong, where there is one."""
-        if not wrong.any():
-            return
-        at = int(np.argmax(wrong))
-        row = self.first_row + int(np.searchsorted(self.indptr, at, side="right")) - 1
-        raise ValueError(
-            f"{reason}: row {row}, column {self.indices[at]} has {self.values[at]:g}. {advice}"
-        )
-
-
-def _pieces(
-    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, first_row: int
-) -> Iterator[_Piece]:
-    """Groups of whole rows of about PIECE entries each."""
-    bounds = np.searchsorted(indptr, np.arange(PIECE, indptr[-1], PIECE))
-    for begin, end in pairwise(np.unique([0, *bounds, len(indptr) - 1])):
-        part = slice(indptr[begin], indptr[end])
-        yield _Piece(
-            first_row=first_row + int(begin),
-            indptr=indptr[begin : end + 1] - indptr[begin],
-            indices=indices[part],
-            columns=indices[part],
-            values=data[part],
-        )
-
-
-def _joined(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
-
-
-def row_lengths(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """L2 norms of rows with these numbers of entries; 1 for zero rows."""
-    filled = np.flatnonzero(counts)
-    begins = (np.cumsum(counts) - counts)[filled]
-    norm2 = np.add.reduceat(values * values, begins)
-    lengths = np.ones(len(counts))
-    lengths[filled] = np.sqrt(norm2)
-    # Squares that are too small or too large for float64.
-    for at in np.flatnonzero(~((norm2 >= TINY_NORM2) & (norm2 <= LARGEST_NORM2))):
-        row = values[begins[at] : begins[at] + counts[filled[at]]]
-        largest = np.abs(row).max()
-        lengths[filled[at]] = largest * np.linalg.norm(row / largest) if largest > 0 else 1.0
-    return lengths
 
 
 def _occurrences(indices: Any, data: Any, n_features: int) -> np.ndarray:

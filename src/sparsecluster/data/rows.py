@@ -193,6 +193,17 @@ def core_rows(matrix: Any) -> _core.Rows:
     )
 
 
+def mapped_csr(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, n_features: int
+) -> sp.csr_array:
+    """A CSR array around these arrays as they are; scipy would bring their indices to one type."""
+    matrix = sp.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
+    if indptr[-1] <= MAX_INDEX:
+        indptr = indptr.astype(np.int32)
+    matrix.indptr, matrix.indices, matrix.data = indptr, indices, data
+    return matrix
+
+
 def explain(fault: str, row: int, matrix: Any, name: str) -> str:
     """What is wrong with a matrix, in words."""
     if fault == "indptr":
