@@ -5,21 +5,17 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from numbers import Integral
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from sparsecluster.data.checks import check_number
-from sparsecluster.data.compressed import BLOCK_ENTRIES, checked_shape
+from sparsecluster.data.compressed import checked_shape
 from sparsecluster.data.files import open_stream
-from sparsecluster.data.lines import NumberLines, checked_dtype
-from sparsecluster.data.source import Block, ReadError, Source
-from sparsecluster.data.triples import Triples, blocks_of_triples
+from sparsecluster.data.lines import NumberLines, NumberLinesSource
+from sparsecluster.data.source import Block, ReadError
+from sparsecluster.data.triples import Triples
 
 
-class DocwordSource(Source):
+class DocwordSource(NumberLinesSource):
     """Counts of words in documents: a line each for the number of documents, of words and of
     entries, then lines of ``document word count``, compressed or not.
 
@@ -49,36 +45,12 @@ class DocwordSource(Source):
     ['ant', 'bee', 'cat']
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        dtype: Literal["float32", "float64"] = "float32",
-        n_threads: int = 1,
-        block_entries: int = BLOCK_ENTRIES,
-    ) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
-        self.dtype = checked_dtype(dtype)
-        self.n_threads = n_threads
-        self.block_entries = block_entries
-
     def blocks(self) -> Iterator[Block]:
         with self._lines() as lines:
             n_rows, n_columns, _ = self._header(lines)
         self.n_features = n_columns
         self.feature_names = self._names(n_columns)
-        yield from blocks_of_triples(
-            self.path,
-            self._triples,
-            n_rows=n_rows,
-            n_columns=n_columns,
-            dtype=np.dtype(self.dtype).type,
-            block_entries=self.block_entries,
-        )
-
-    def _lines(self) -> NumberLines:
-        return NumberLines(self.path, block_entries=self.block_entries, n_threads=self.n_threads)
+        yield from self._blocks(n_rows, n_columns)
 
     def _header(self, lines: NumberLines) -> tuple[int, int, int]:
         sizes = []

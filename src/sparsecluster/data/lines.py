@@ -3,7 +3,9 @@ a header line by line, then the entries in chunks."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -11,9 +13,11 @@ from typing import Literal
 import numpy as np
 
 from sparsecluster import _core
+from sparsecluster.data.checks import check_number
+from sparsecluster.data.compressed import BLOCK_ENTRIES
 from sparsecluster.data.files import BLOCK_BYTES, open_stream, whole_lines
-from sparsecluster.data.source import ReadError
-from sparsecluster.data.triples import Triples
+from sparsecluster.data.source import Block, ReadError, Source
+from sparsecluster.data.triples import Triples, blocks_of_triples
 
 LONGEST_NUMBER = 100  # characters
 INEXACT_IN_FLOAT32 = 1 << 24  # the next whole number is rounded to this one
@@ -183,3 +187,39 @@ class NumberLines:
                     return f"{self.path}, line {number}"
                 entry -= 1
         return f"{self.path}, after line {self.line}"
+
+
+class NumberLinesSource(Source):
+    """A source whose file is read as lines of numbers; `_triples` gives its entries."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        dtype: Literal["float32", "float64"] = "float32",
+        n_threads: int = 1,
+        block_entries: int = BLOCK_ENTRIES,
+    ) -> None:
+        super().__init__(path)
+        check_number("block_entries", block_entries, Integral, 1)
+        self.dtype = checked_dtype(dtype)
+        self.n_threads = n_threads
+        self.block_entries = block_entries
+
+    def _lines(self) -> NumberLines:
+        return NumberLines(self.path, block_entries=self.block_entries, n_threads=self.n_threads)
+
+    @abstractmethod
+    def _triples(self) -> Iterator[Triples]:
+        """All entries, in the order of the file."""
+
+    def _blocks(self, n_rows: int, n_columns: int) -> Iterator[Block]:
+        """The entries as rows of a matrix of this shape."""
+        return blocks_of_triples(
+            self.path,
+            self._triples,
+            n_rows=n_rows,
+            n_columns=n_columns,
+            dtype=np.dtype(self.dtype).type,
+            block_entries=self.block_entries,
+        )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sparsecluster.data.checks import check_number
 from sparsecluster.data.compressed import BLOCK_ENTRIES, checked_shape
-from sparsecluster.data.lines import NumberLines, checked_dtype
-from sparsecluster.data.source import Block, ReadError, Source
-from sparsecluster.data.triples import Triples, blocks_of_triples
+from sparsecluster.data.lines import NumberLines, NumberLinesSource
+from sparsecluster.data.source import Block, ReadError
+from sparsecluster.data.triples import Triples
 
 _FORMATS = ("coordinate", "array")
 _KINDS: dict[str, Literal["real", "integer", "pattern"]] = {
@@ -38,7 +36,7 @@ class _Header(NamedTuple):
     n_entries: int
 
 
-class MtxSource(Source):
+class MtxSource(NumberLinesSource):
     """A matrix in the Matrix Market exchange format (.mtx), compressed or not.
 
     The entries may come in any order; those of the same place are summed.
@@ -75,12 +73,8 @@ class MtxSource(Source):
         n_threads: int = 1,
         block_entries: int = BLOCK_ENTRIES,
     ) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
+        super().__init__(path, dtype=dtype, n_threads=n_threads, block_entries=block_entries)
         self.transpose = transpose
-        self.dtype = checked_dtype(dtype)
-        self.n_threads = n_threads
-        self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
         with self._lines() as lines:
@@ -89,17 +83,7 @@ class MtxSource(Source):
         if self.transpose:
             n_rows, n_columns = n_columns, n_rows
         self.n_features = n_columns
-        yield from blocks_of_triples(
-            self.path,
-            self._triples,
-            n_rows=n_rows,
-            n_columns=n_columns,
-            dtype=np.dtype(self.dtype).type,
-            block_entries=self.block_entries,
-        )
-
-    def _lines(self) -> NumberLines:
-        return NumberLines(self.path, block_entries=self.block_entries, n_threads=self.n_threads)
+        yield from self._blocks(n_rows, n_columns)
 
     def _header(self, lines: NumberLines) -> _Header:
         banner = lines.next_line().lower().split()
