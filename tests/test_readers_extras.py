@@ -40,7 +40,7 @@ def matrix():
 def test_h5ad_gives_x_layers_and_raw(matrix, tmp_path, kind, old):
     stored = matrix.toarray() if kind == "dense" else matrix.asformat(kind)
     write_h5ad(tmp_path / "x.h5ad", stored, old=old)
-    for options, factor in (({}, 1), ({"layer": "double"}, 2), ({"raw": True}, 3)):
+    for options, factor in (({}, 1), ({"layer": "double"}, 2), ({"layer": "raw/X"}, 3)):
         for size in SIZES:
             source = H5adSource(tmp_path / "x.h5ad", block_entries=size, **options)
             assert_same(read(source), matrix * factor)
@@ -50,7 +50,7 @@ def test_h5ad_gives_x_layers_and_raw(matrix, tmp_path, kind, old):
 def test_h5ad_gives_the_names_of_its_variables(matrix, tmp_path, names):
     write_h5ad(tmp_path / "x.h5ad", matrix, names=names)
     for raw in (False, True):
-        source = H5adSource(tmp_path / "x.h5ad", raw=raw)
+        source = H5adSource(tmp_path / "x.h5ad", layer="raw/X" if raw else None)
         read(source)
         assert source.feature_names.tolist() == [f"gene{i}" for i in range(matrix.shape[1])]
 
@@ -88,7 +88,7 @@ def test_lines_of_row_column_and_value_are_entries(matrix, tmp_path, name):
     columns = {"v": entries.data[order], "col": entries.col[order], "row": entries.row[order]}
     write_table(tmp_path / name, columns)
     for size in SIZES:
-        source = ParquetSource(tmp_path / name, value="v", block_entries=size)
+        source = ParquetSource(tmp_path / name, columns=("row", "col", "v"), block_entries=size)
         # The last row is empty, which a table of entries cannot tell.
         assert_same(read(source), matrix[:59])
 
@@ -97,9 +97,9 @@ def test_lists_can_be_named_where_there_are_several(matrix, tmp_path):
     indices, values = lists_of(matrix)
     counts = [[1] * len(row) for row in indices]
     write_table(tmp_path / "x.parquet", {"a": indices, "b": counts, "c": values})
-    with pytest.raises(ReadError, match=r"columns a \(list.*by indices and values"):
+    with pytest.raises(ReadError, match=r"columns a \(list.*Name a column of lists"):
         read(ParquetSource(tmp_path / "x.parquet"))
-    source = ParquetSource(tmp_path / "x.parquet", indices="a", values="b")
+    source = ParquetSource(tmp_path / "x.parquet", columns=("a", "b"))
     assert_same(read(source), (matrix != 0).astype(float))
 
 

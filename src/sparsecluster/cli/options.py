@@ -67,7 +67,9 @@ class Reading:
     transpose: Annotated[
         bool, option(READING, "Take the columns of mtx for rows.", negative=())
     ] = False
-    layer: Annotated[str | None, option(READING, "Layer of h5ad to take instead of X.")] = None
+    layer: Annotated[
+        str | None, option(READING, "Layer of h5ad to take instead of X, or raw/X.")
+    ] = None
     columns: Annotated[
         str | None,
         option(READING, "Columns of parquet: indices,values or row,column,value, by name."),

@@ -24,6 +24,7 @@ from sparsecluster.data.compressed import (
 from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import blocks_of_triples
 
+RAW = "raw/X"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _BROKEN = (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, OverflowError)
 _LARGEST_RATIO = 1100  # by which deflate can make names smaller
@@ -35,9 +36,7 @@ class H5adSource(Source):
     Parameters
     ----------
     layer : str or None
-        Name of a layer instead of ``X``.
-    raw : bool
-        Read ``raw.X``, with the variables of ``raw``.
+        Name of a layer instead of ``X``; "raw/X" is that of ``raw``, with its own variables.
     block_entries : int
         Largest number of entries in a block, except for longer rows.
 
@@ -58,15 +57,12 @@ class H5adSource(Source):
         path: Path,
         *,
         layer: str | None = None,
-        raw: bool = False,
         block_entries: int = BLOCK_ENTRIES,
     ) -> None:
         super().__init__(path)
         check_number("block_entries", block_entries, Integral, 1)
-        if layer is not None and raw:
-            raise ValueError("layer and raw name two matrices; give one of them.")
         self.layer = layer
-        self.raw = raw
+        self.raw = layer == RAW
         self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
@@ -99,13 +95,15 @@ class H5adSource(Source):
 
     def _find(self, file: Any) -> Any:
         """The group or dataset of the matrix; the error says what else there is."""
-        name = f"layers/{self.layer}" if self.layer is not None else "raw/X" if self.raw else "X"
+        name = "X"
+        if self.layer is not None:
+            name = RAW if self.raw else f"layers/{self.layer}"
         # Old files keep a sparse raw.X in the group raw.X.
         for path in (name, name.replace("/", ".") if self.raw else name):
             if path in file:
                 return file[path]
         layers = list(file["layers"]) if "layers" in file else []
-        there = [path for path in ("X", "raw/X") if path in file]
+        there = [path for path in ("X", RAW) if path in file]
         there += [f"layer {layer!r}" for layer in layers]
         raise ReadError(
             f"{self.path}: there is no {name}. The file holds {', '.join(there) or 'no matrix'}."

@@ -51,12 +51,10 @@ class ParquetSource(Source):
 
     Parameters
     ----------
-    indices, values : str or None
-        Names of the two columns of lists. Where they are not given: "indices" and "values", or the
-        only list of integers and the only list of floats.
-    row, column, value : str or None
-        Names of the columns of single entries. Where they are not given: "row", "column" (or
-        "col") and "value".
+    columns : tuple of str or None
+        Two names: the columns of lists, indices and values. Three: those of single entries, with
+        row, column and value. Where they are not given: "indices" and "values", or the only list of
+        integers and the only list of floats; or "row", "column" (or "col") and "value".
     block_entries : int
         Largest number of entries in a block, except for longer rows.
 
@@ -76,21 +74,19 @@ class ParquetSource(Source):
         self,
         path: Path,
         *,
-        indices: str | None = None,
-        values: str | None = None,
-        row: str | None = None,
-        column: str | None = None,
-        value: str | None = None,
+        columns: tuple[str, ...] | None = None,
         block_entries: int = BLOCK_ENTRIES,
     ) -> None:
         super().__init__(path)
         check_number("block_entries", block_entries, Integral, 1)
-        self.lists = (indices, values)
-        self.entries = (row, column, value)
-        if any(self.lists) and any(self.entries):
+        if columns is not None and len(columns) not in (2, 3):
             raise ValueError(
-                "indices and values name lists, row, column and value single entries; give either."
+                f"columns must name two columns of lists (indices and values) or three of entries "
+                f"(row, column and value), got {columns!r}."
             )
+        none = (None, None, None)
+        self.lists = columns if columns is not None and len(columns) == 2 else none
+        self.entries = columns if columns is not None and len(columns) == 3 else none
         self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
@@ -129,8 +125,8 @@ class ParquetSource(Source):
         there = ", ".join(f"{name} ({kind})" for name, kind in list(types.items())[:30])
         raise ReadError(
             f"{self.path}: no sparse matrix was found in the columns {there or '(none)'}. Name a "
-            f"column of lists of integers and one of lists of numbers by indices and values, or "
-            f"the columns of single entries by row, column and value."
+            f"column of lists of integers and one of lists of numbers, or the three columns of "
+            f"single entries (row, column, value), as the columns."
         )
 
     def _from_lists(self, names: list[str]) -> Iterator[Block]:

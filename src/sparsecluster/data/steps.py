@@ -43,7 +43,7 @@ class ReadOptions:
     transpose : bool or None
         For mtx: whether the columns of the file are the rows.
     layer : str or None
-        For h5ad: the layer to take in place of X.
+        For h5ad: the layer to take in place of X; "raw/X" is that of ``raw``.
     columns : tuple of str or None
         For parquet: the columns with (indices, values) or (row, column, value).
     n_threads : int or None
