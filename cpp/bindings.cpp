@@ -481,8 +481,7 @@ NB_MODULE(_core, m) {
 
     nb::class_<ColumnStats>(m, "ColumnStats")
         .def_ro("mean_variance", &ColumnStats::mean_variance)
-        .def_ro("scatter", &ColumnStats::scatter)
-        .def_prop_ro("mean", [](const ColumnStats& self) { return to_numpy(self.mean); });
+        .def_ro("scatter", &ColumnStats::scatter);
     m.def("column_stats",
           [](const PyRows& rows, Weights weights) {
               const double* w = weights_of(weights, *rows.rows);

@@ -127,10 +127,44 @@ def test_other_data_are_refused(tmp_path):
     KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
     other = X.copy()
     other.data[0] *= 1.5
-    with pytest.raises(CheckpointError, match="norms of the rows"):
+    with pytest.raises(CheckpointError, match="values"):
         KMeans(5, random_state=0, checkpoint=tmp_path).fit(other)
     with pytest.raises(CheckpointError, match="sample_weight"):
         KMeans(5, random_state=0, checkpoint=tmp_path).fit(X, sample_weight=np.full(X.shape[0], 2))
+
+
+def test_rows_in_another_order_are_other_data(tmp_path):
+    ones = sp.csr_array((np.random.default_rng(0).random((512, 60)) < 0.1).astype(np.float32))
+    same_length = np.flatnonzero(np.diff(ones.indptr) == 6)
+    order = np.arange(512)
+    order[same_length] = same_length[::-1]
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(ones)
+    with pytest.raises(CheckpointError, match="another fit"):
+        KMeans(5, random_state=0, checkpoint=tmp_path).fit(ones[order])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"n_clusters": np.int64(3)}, {"n_clusters": np.int64(4)}),
+        ({"random_state": np.int64(3)}, {"random_state": np.int64(4)}),
+        (
+            {"random_state": np.random.RandomState(1)},
+            {"random_state": np.random.RandomState(2)},
+        ),
+        ({"init": np.eye(3, 150)}, {"init": np.eye(3, 150)[[1, 0, 2]]}),
+    ],
+)
+def test_parameters_of_numpy_are_told_apart(tmp_path, one, other):
+    common = {"n_clusters": 3, "checkpoint": tmp_path}
+    KMeans(**{**common, **one}).fit(X)
+    with pytest.raises(CheckpointError, match="another fit"):
+        KMeans(**{**common, **other}).fit(X)
+
+
+def test_a_function_as_start_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="init"):
+        KMeans(3, checkpoint=tmp_path, init=lambda X, k, random_state: X[:k]).fit(X)
 
 
 def test_columns_in_another_order_are_other_data(tmp_path):

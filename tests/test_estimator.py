@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from sparsecluster import KMeans
-from sparsecluster.engine.resources import effective_n_threads
+from sparsecluster.resources import effective_n_threads
 
 TEXTS = [
     "cat kitten mat",

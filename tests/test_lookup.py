@@ -113,8 +113,26 @@ def test_lists_survive_a_pickle(tmp_path, everything_is_large):
 def test_damaged_lists_are_refused(tmp_path, name, everything_is_large):
     X = wide(n_rows=300, n_features=500)
     KMeans(5, random_state=0).fit(X).save(tmp_path / "m.st")
-    loaded = load_model(tmp_path / "m.st", mmap=False)
-    getattr(loaded._by_feature, name)[:] = 10**6
-    getattr(loaded._by_feature, name)[::2] = -5
+    loaded = load_model(tmp_path / "m.st")
+    broken = getattr(loaded._by_feature, name).copy()
+    broken[:], broken[::2] = 10**6, -5
+    setattr(loaded._by_feature, name, broken)
     with pytest.raises(ValueError, match="damaged"):
         loaded.predict(X[:2])
+
+
+def test_centers_that_can_be_changed_have_no_lists(tmp_path, everything_is_large):
+    X = wide(n_rows=300, n_features=500)
+    KMeans(5, random_state=0).fit(X).save(tmp_path / "m.st")
+    loaded = load_model(tmp_path / "m.st", mmap=False)
+    rows = loaded._check_rows(X[:2], n_threads=1, reset=False)
+    assert loaded._looked_up(rows) is None
+
+
+def test_arrays_longer_than_the_rows_are_no_part_of_them(tmp_path, everything_is_large):
+    X = wide(n_rows=300, n_features=500)
+    KMeans(5, random_state=0).fit(X).save(tmp_path / "m.st")
+    loaded = load_model(tmp_path / "m.st")
+    longer = X[:9].copy()
+    longer.data, longer.indices = np.append(longer.data, [9.0]), np.append(longer.indices, [3])
+    assert np.array_equal(loaded.predict(longer), loaded.predict(X[:9]))

@@ -17,7 +17,6 @@ from sparsecluster import (
     KMeans,
     Prepare,
     ReadError,
-    ReadOptions,
     SphericalKMeans,
     TextOptions,
     load_model,
@@ -90,28 +89,28 @@ def test_an_empty_file_is_refused(tmp_path):
 def test_options_of_other_formats_are_refused(tmp_path):
     path = write(tmp_path, "a.svm", "1 1:2\n")
     with pytest.raises(ValueError, match="transpose: of no use"):
-        read(path, ReadOptions(transpose=True))
+        read(path, transpose=True)
     with pytest.raises(ValueError, match="text: of no use"):
-        read(path, ReadOptions(text=TextOptions()))
+        read(path, text=TextOptions())
 
 
 def test_an_unknown_format_name_is_refused(tmp_path):
     with pytest.raises(ValueError, match="format='libsvm' is not known"):
-        read(write(tmp_path, "a.svm", "1 1:2\n"), ReadOptions(format="libsvm"))
+        read(write(tmp_path, "a.svm", "1 1:2\n"), format="libsvm")
 
 
 def test_matrix_market_agrees_with_scipy(tmp_path):
     scipy.io.mmwrite(tmp_path / "a.mtx", X)
-    rows = read(tmp_path / "a.mtx", ReadOptions(dtype="float64"))
+    rows = read(tmp_path / "a.mtx", dtype="float64")
     assert np.array_equal(rows.matrix.toarray(), X.toarray())
-    flipped = read(tmp_path / "a.mtx", ReadOptions(transpose=True))
+    flipped = read(tmp_path / "a.mtx", transpose=True)
     assert np.array_equal(flipped.matrix.toarray(), X.toarray().T)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_type_of_values_can_be_chosen(tmp_path, dtype):
     sp.save_npz(tmp_path / "a.npz", X)
-    assert read(tmp_path / "a.npz", ReadOptions(dtype=dtype)).matrix.dtype == dtype
+    assert read(tmp_path / "a.npz", dtype=dtype).matrix.dtype == dtype
 
 
 # --- text -------------------------------------------------------------------------------------
@@ -147,9 +146,9 @@ def test_text_is_counted_as_by_scikit_learn(
             expected = vectorizer.fit_transform(documents).toarray()
         except ValueError:  # no terms at all
             with pytest.raises(ReadError, match="no columns"):
-                read(path, ReadOptions(format="txt", text=options))
+                read(path, format="txt", text=options)
             return
-        rows = read(path, ReadOptions(format="txt", text=options))
+        rows = read(path, format="txt", text=options)
     assert list(rows.feature_names) == list(vectorizer.get_feature_names_out())
     assert np.array_equal(rows.matrix.toarray(), expected)
 
@@ -197,7 +196,7 @@ def test_broken_text_is_refused_with_its_place(tmp_path, name, content, message)
 
 def test_an_encoding_can_be_chosen(tmp_path):
     path = write(tmp_path, "a.txt", "naïve café\n".encode("latin-1"))
-    rows = read(path, ReadOptions(text=TextOptions(encoding="latin-1")))
+    rows = read(path, text=TextOptions(encoding="latin-1"))
     assert list(rows.feature_names) == ["café", "naïve"]
 
 

@@ -19,7 +19,6 @@ from sparsecluster import (
     MiniBatchKMeans,
     Prepare,
     ReadError,
-    ReadOptions,
     SphericalKMeans,
     convert,
     open_store,
@@ -145,7 +144,7 @@ def test_text_by_tfidf_becomes_what_scikit_learn_makes_of_it(tmp_path):
     path.write_text("\n".join(TEXT) + "\n")
     expected = TfidfVectorizer(min_df=2).fit_transform(TEXT).toarray()
     prepare = Prepare(tfidf=True, unit=True, min_rows=2)
-    rows = convert(path, tmp_path / "x.store", ReadOptions(dtype="float64"), prepare=prepare)
+    rows = convert(path, tmp_path / "x.store", dtype="float64", prepare=prepare)
     np.testing.assert_allclose(rows.matrix.toarray(), expected, rtol=1e-14)
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from sparsecluster.data.read import read, read_blocks
     from sparsecluster.data.rows import Rows
     from sparsecluster.data.source import ReadError
-    from sparsecluster.data.steps import ReadOptions
-    from sparsecluster.data.store import open_store
+    from sparsecluster.data.store import StoreError, open_store
     from sparsecluster.data.text import TextOptions
+    from sparsecluster.engine.checkpoint import CheckpointError
     from sparsecluster.kmeans import KMeans
     from sparsecluster.minibatch import MiniBatchKMeans
     from sparsecluster.model import ModelFileError, load_model
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 # Public names and where they live; they are loaded when first used, so that importing is instant.
 _HOMES = {
+    "CheckpointError": "sparsecluster.engine.checkpoint",
     "KMeans": "sparsecluster.kmeans",
     "MiniBatchKMeans": "sparsecluster.minibatch",
     "ModelFileError": "sparsecluster.model",
     "Prepare": "sparsecluster.data.prepare",
     "ReadError": "sparsecluster.data.source",
-    "ReadOptions": "sparsecluster.data.steps",
     "Rows": "sparsecluster.data.rows",
     "SphericalKMeans": "sparsecluster.spherical",
+    "StoreError": "sparsecluster.data.store",
     "TextOptions": "sparsecluster.data.text",
     "convert": "sparsecluster.data.convert",
     "kmeans_plusplus": "sparsecluster.seeds",
@@ -45,14 +46,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "CheckpointError",
     "KMeans",
     "MiniBatchKMeans",
     "ModelFileError",
     "Prepare",
     "ReadError",
-    "ReadOptions",
     "Rows",
     "SphericalKMeans",
+    "StoreError",
     "TextOptions",
     "convert",
     "kmeans_plusplus",

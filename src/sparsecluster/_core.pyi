@@ -23,7 +23,6 @@ class Rows:
 class ColumnStats:
     mean_variance: float
     scatter: float
-    mean: np.ndarray
 
 class Centers:
     n_clusters: int

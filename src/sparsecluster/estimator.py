@@ -29,8 +29,8 @@ from sparsecluster.engine.assignment import make_assigner
 from sparsecluster.engine.history import Callback, IterationRecord, describe
 from sparsecluster.engine.lookup import CentersByFeature
 from sparsecluster.engine.loop import exact_cost
-from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.setting import Setting
+from sparsecluster.resources import effective_memory_limit, effective_n_threads, threads_for
 
 ZERO_ROWS = ("error", "first")
 SET_BY_CHECKS = ("n_features_in_", "feature_names_in_")
@@ -61,6 +61,7 @@ class CenterEstimator(
 
     # Of a large model that was loaded: its centers once more, by feature.
     _by_feature: CentersByFeature | None = None
+    _recipe: tuple[Any, Any] | None = None
 
     @property
     def _metric(self) -> str:
@@ -101,6 +102,8 @@ class CenterEstimator(
         lists = self._by_feature
         if lists is None or lists.of is not self.cluster_centers_:
             return None
+        if lists.of.data.flags.writeable:
+            return None  # the centers may have been changed
         if self._metric == "cosine" and not rows.core.norm2.all():
             return None
         found = lists.candidates(rows)
@@ -269,19 +272,47 @@ class CenterEstimator(
         if reset:
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = rows.n_features
-        elif rows.n_features != self.n_features_in_:
+            return
+        advice = "Files become alike if the model gets their paths, or by read(path, like=model)."
+        if rows.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input. Files are read in the way of the model "
-                f"if it gets their paths, or by read(path, like=model)."
+                f"{self.n_features_in_} features as input. {advice}"
             )
+        recipe = self.recipe
+        if recipe is None or rows.recipe is None:
+            return
+        if not recipe.same_values(rows.recipe):
+            raise ValueError(f"X was prepared in another way than the rows of the fit. {advice}")
+        names, known = rows.feature_names, recipe.names
+        if names is None or known is None or names is known:
+            return
+        if not np.array_equal(names, known):
+            raise ValueError(f"The columns of X have other names than those known. {advice}")
 
     def _remember(self, rows: Rows, feature_names: np.ndarray | None) -> None:
         """Keep what the rows of a fit know about their columns."""
         self.feature_names_ = rows.feature_names if feature_names is None else feature_names
-        self.__dict__.pop("recipe_", None)
+        for name in ("recipe_", "_recipe"):
+            self.__dict__.pop(name, None)
         if rows.recipe is not None:
-            self.recipe_ = rows.recipe.get_state()
+            # The names are kept once, unless others are to be shown.
+            names = None if feature_names is None else rows.recipe.names
+            self.recipe_ = rows.recipe.get_state() | {"names": names}
+
+    @property
+    def recipe(self) -> Any:
+        """How the file that was fitted became rows; None where it was a matrix."""
+        if "recipe_" not in self.__dict__:
+            return None
+        if self._recipe is None or self._recipe[0] is not self.recipe_:
+            from sparsecluster.data.recipe import Recipe
+
+            state = self.recipe_
+            if state["names"] is None:
+                state = state | {"names": self.feature_names_}
+            self._recipe = (self.recipe_, Recipe.from_state(state))
+        return self._recipe[1]
 
     def _reporter(self) -> Callback:
         show: Callable[[str], None] | None = None

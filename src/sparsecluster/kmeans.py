@@ -25,11 +25,11 @@ from sparsecluster.engine.checkpoint import (
 )
 from sparsecluster.engine.history import Callback
 from sparsecluster.engine.loop import Clustering, clustering_of, iterate
-from sparsecluster.engine.names import check_name
-from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.setting import SeedSetting
 from sparsecluster.engine.stopping import shift_tolerance
 from sparsecluster.estimator import CenterEstimator
+from sparsecluster.names import check_name
+from sparsecluster.resources import effective_memory_limit, effective_n_threads, threads_for
 
 # The parameters that a result depends on.
 DECIDING = (
@@ -241,7 +241,7 @@ class KMeans(CenterEstimator):
 
         # A function of the user's may not stand being called from several threads.
         together = min(n_init, n_threads) if isinstance(self.init, str) else 1
-        same_fit = self._fingerprint(rows, weights, columns)
+        same_fit = self._fingerprint(rows, weights)
         with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
             seeds = saved.seeds(seeds) if saved else seeds
             found = restarts.run_all(
@@ -306,15 +306,13 @@ class KMeans(CenterEstimator):
             checkpoint.save(clustering.state(history=clustering.history))
         return clustering
 
-    def _fingerprint(
-        self, rows: Rows, weights: np.ndarray | None, columns: _core.ColumnStats
-    ) -> dict[str, Any]:
+    def _fingerprint(self, rows: Rows, weights: np.ndarray | None) -> dict[str, Any]:
         """What tells this fit from others, in a checkpoint."""
         if self.checkpoint is None:
             return {}
         parameters = {name: getattr(self, name) for name in DECIDING}
         parameters |= {"metric": self._metric, "zero_rows": getattr(self, "zero_rows", None)}
-        return fingerprint(parameters, rows, weights, columns)
+        return fingerprint(parameters, rows, weights)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

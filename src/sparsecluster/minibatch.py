@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from dataclasses import replace
@@ -21,14 +22,14 @@ from sparsecluster.engine import seeding
 from sparsecluster.engine.batches import run_batches
 from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.loop import exact_cost, iterate
-from sparsecluster.engine.names import check_name
 from sparsecluster.engine.nested import NestedBatches
-from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.setting import SeedSetting
 from sparsecluster.engine.stopping import shift_tolerance
 from sparsecluster.engine.stream import Stream, Waiting, check_sums, distinct_rows, what_was_seen
 from sparsecluster.estimator import ZERO_ROWS, CenterEstimator
+from sparsecluster.names import check_name
 from sparsecluster.projection import METHODS as PROJECTIONS
+from sparsecluster.resources import effective_memory_limit, effective_n_threads, threads_for
 
 SCHEDULES = ("nested", "sculley")
 METRICS = ("euclidean", "cosine")
@@ -498,6 +499,16 @@ class MiniBatchKMeans(CenterEstimator):
                 f"few different ones for {self.n_clusters} clusters. Call partial_fit with more."
             )
         super()._check_is_fitted()
+
+    def _check_rows(self, X: Any, *, n_threads: int, reset: bool) -> Rows:
+        if self.grow_features and not reset and isinstance(X, str | os.PathLike | Rows):
+            recipe = self.recipe
+            if recipe is None or (recipe.text is None and recipe.prepare is None):
+                # Columns may be more than before; their names are looked at in _check_names.
+                from sparsecluster.data.read import read
+
+                X = (X if isinstance(X, Rows) else read(X)).matrix
+        return super()._check_rows(X, n_threads=n_threads, reset=reset)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if reset or not self.grow_features:

@@ -29,9 +29,9 @@ from sparsecluster.data.tensors import (
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.history import IterationRecord
 from sparsecluster.engine.lookup import CentersByFeature
-from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.engine.stream import Kept, Stream, Waiting
 from sparsecluster.estimator import CenterEstimator
+from sparsecluster.resources import effective_memory_limit, effective_n_threads
 
 FORMAT, VERSION = "sparsecluster model", 1
 ESTIMATORS = ("KMeans", "SphericalKMeans", "MiniBatchKMeans")

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.data.checks import check_number
 from sparsecluster.data.rows import check_structure
-from sparsecluster.engine.names import check_name
+from sparsecluster.names import check_name
 
 METHODS = ("exact", "epsilon")
 

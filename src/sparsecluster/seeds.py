@@ -13,9 +13,9 @@ from sklearn.utils import check_array, check_random_state
 from sparsecluster.data.checks import INPUT, check_number, check_weights
 from sparsecluster.data.rows import Rows, as_rows, check_structure, unit_rows
 from sparsecluster.engine import seeding
-from sparsecluster.engine.names import check_name
-from sparsecluster.engine.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.engine.setting import SeedSetting
+from sparsecluster.names import check_name
+from sparsecluster.resources import effective_memory_limit, effective_n_threads, threads_for
 
 
 def seed_centers(

@@ -8,9 +8,9 @@ import numpy as np
 
 from sparsecluster.data.rows import Rows
 from sparsecluster.engine.history import Callback
-from sparsecluster.engine.names import check_name
 from sparsecluster.estimator import ZERO_ROWS
 from sparsecluster.kmeans import KMeans
+from sparsecluster.names import check_name
 
 
 class SphericalKMeans(KMeans):

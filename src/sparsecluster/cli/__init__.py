@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +22,12 @@ MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
 def _version() -> str:
     """Answer the version of the installed package, whose one source is pyproject.toml."""
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    return version("sparsecluster")
+    try:
+        return version("sparsecluster")
+    except PackageNotFoundError:
+        return "unknown: not installed"
 
 
 app = App(
@@ -108,6 +112,14 @@ def _exit(status: int, message: str) -> None:
     sys.exit(status)
 
 
+def _terminated(*_: object) -> None:
+    """End as by Ctrl-C, so that what is half written is removed."""
+    sys.exit(128 + signal.SIGTERM)
+
+
 def main() -> None:
     """Run the command line on the arguments of this process."""
+    signal.signal(signal.SIGTERM, _terminated)
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     app.meta()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.screen import Screen
-
-if TYPE_CHECKING:
-    from sparsecluster.data.rows import Rows
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
 
@@ -43,26 +40,31 @@ def convert(
     overwrite
         Replace a store of this name.
     """
-    from sparsecluster.data import convert as converting
+    from sparsecluster.data.convert import check_target, convert_file
 
     screen = Screen(running)
     started = time.perf_counter()
     options = reading.for_read(running.threads)
     prepare = preparing.transformer()
+    check_target(data, out, overwrite)
     known = None if like is None else opened_like(like)
     with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
-        if preparing.metalabels:
-            rows: Rows = converting.convert_labels(
-                data, out, options, prepare=prepare, overwrite=overwrite, progress=show
-            )
-        else:
-            rows = converting.convert(
-                data, out, options, prepare=prepare, like=known, overwrite=overwrite, progress=show
-            )
+        rows = convert_file(
+            data,
+            out,
+            options,
+            prepare=prepare,
+            like=known,
+            metalabels=preparing.metalabels,
+            overwrite=overwrite,
+            progress=show,
+        )
     seconds = time.perf_counter() - started
     entries = int(rows.matrix.indptr[-1])
     size = sum(file.stat().st_size for file in out.iterdir())
+    recipe = rows.recipe
     summary = {
+        "format": None if recipe is None else recipe.format,
         "rows": rows.n_rows,
         "columns": rows.n_features,
         "entries": entries,
@@ -71,8 +73,8 @@ def convert(
     }
     screen.result(
         summary,
-        f"{out}: {rows.n_rows:,} rows, {rows.n_features:,} columns, {entries:,} entries, "
-        f"{size / 1e6:,.1f} MB, in {seconds:.1f} s",
+        f"{out}: read as {summary['format']}, {rows.n_rows:,} rows, {rows.n_features:,} columns, "
+        f"{entries:,} entries, {size / 1e6:,.1f} MB, in {seconds:.1f} s",
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from sparsecluster.cli.labels import STDOUT, check_target, write_labels
+from sparsecluster.cli.labels import STDOUT, check_file_target, check_target, write_labels
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.screen import Iterations, Screen
 
@@ -39,7 +40,7 @@ def fit(
     zero_rows: Literal["error", "first"] = "error",
     memory_limit: str | None = None,
     checkpoint: Path | None = None,
-    every: str = "60s",
+    every: str | None = None,
     reading: Reading = DEFAULTS[0],
     preparing: Preparing = DEFAULTS[1],
     running: Running = DEFAULTS[2],
@@ -83,14 +84,30 @@ def fit(
     checkpoint
         A folder to keep the state of the fit in: the same command goes on from there if killed.
     every
-        How often the state is kept: 90s, 5m, 1h.
+        How often the state is kept: 90s, 5m, 1h; by default 60s.
     """
-    if labels is not None:
-        check_target(labels)
-    if model is not None:
-        check_model_target(model)
+    check_outputs(data, model, labels)
+    if terms < 1:
+        raise ValueError(f"--terms must be at least 1, got {terms}.")
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
-    estimator = _estimator(locals())
+    chosen = _Chosen(
+        clusters=clusters,
+        metric=metric,
+        minibatch=minibatch,
+        init=init,
+        n_init=n_init,
+        algorithm=algorithm,
+        refine=refine,
+        max_iter=max_iter,
+        tol=tol,
+        seed=seed,
+        zero_rows=zero_rows,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
+        every=every,
+        threads=running.threads,
+    )
+    estimator = chosen.estimator()
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)
         started = time.perf_counter()
@@ -105,7 +122,8 @@ def fit(
     if labels is not None:
         write_labels(labels, [estimator.labels_])
     screen.result(
-        _summary(estimator, rows, terms, seconds) | {"model": model and str(model)},
+        _summary(estimator, rows, terms, seconds)
+        | {"model": model and str(model), "labels": labels},
         clusters_table(estimator, terms),
         f"{estimator.n_clusters_} clusters of {rows.n_rows:,} rows: {estimator.n_iter_} "
         f"iterations, cost {estimator.inertia_:.6g}, {seconds:.2f} s",
@@ -113,57 +131,99 @@ def fit(
     )
 
 
-def check_model_target(path: Path) -> None:
-    """Refuse, before any work, a place where a model cannot be written."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; the model is a file.")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{path}: there is no folder {path.absolute().parent}.")
+def check_outputs(data: Path, *outputs: Path | str | None) -> None:
+    """Refuse, before any work, places where a result cannot be written or would destroy another."""
+    taken = [data]
+    for output in outputs:
+        if output is None or output == STDOUT:
+            continue
+        if isinstance(output, str):
+            check_target(output)
+        path = Path(output)
+        check_file_target(path)
+        for other in taken:
+            if path.absolute() == other.absolute() or (
+                path.exists() and other.exists() and path.samefile(other)
+            ):
+                raise ValueError(f"{path} would be written over {other}. Choose another name.")
+        taken.append(path)
 
 
 def read_rows(
     data: Path, reading: Reading, preparing: Preparing, running: Running, screen: Screen
 ) -> Rows:
     """The rows of a file in memory, or those of a store."""
-    from sparsecluster.data import read
+    from sparsecluster.data.metalabels import label_rows
+    from sparsecluster.data.read import read_file
 
     options = reading.for_read(running.threads)
     with screen.progress(f"reading {data.name}", data) as show:
-        rows = read.read(data, options, prepare=preparing.transformer(), progress=show)
-        return read.label_rows(rows, data) if preparing.metalabels else rows
+        rows = read_file(data, options, prepare=preparing.transformer(), progress=show)
+        return label_rows(rows, data) if preparing.metalabels else rows
 
 
-def _estimator(given: dict[str, Any]) -> Any:
-    """The estimator that the options describe."""
-    from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans
+@dataclass(frozen=True, kw_only=True)
+class _Chosen:
+    """The options that make the estimator."""
 
-    common = {
-        "n_clusters": given["clusters"],
-        "init": _init(given["init"]),
-        "n_init": given["n_init"],
-        "max_iter": given["max_iter"],
-        "tol": given["tol"],
-        "random_state": given["seed"],
-        "n_threads": given["running"].threads,
-        "memory_limit": given["memory_limit"],
-    }
-    cosine = given["metric"] == "cosine"
-    if given["zero_rows"] != "error" and not cosine:
-        raise ValueError("--zero-rows is for --metric cosine.")
-    if given["minibatch"]:
-        for name, default in (("algorithm", "auto"), ("refine", None), ("checkpoint", None)):
-            if given[name] != default:
-                raise ValueError(f"--{name} is of no use with --minibatch.")
-        return MiniBatchKMeans(metric=given["metric"], zero_rows=given["zero_rows"], **common)
-    common |= {
-        "algorithm": given["algorithm"],
-        "refine": given["refine"],
-        "checkpoint": given["checkpoint"],
-        "checkpoint_every": given["every"],
-    }
-    if cosine:
-        return SphericalKMeans(zero_rows=given["zero_rows"], **common)
-    return KMeans(**common)
+    clusters: int
+    metric: str
+    minibatch: bool
+    init: str
+    n_init: int
+    algorithm: str
+    refine: str | None
+    max_iter: int
+    tol: float
+    seed: int | None
+    zero_rows: str
+    memory_limit: str | None
+    checkpoint: Path | None
+    every: str | None
+    threads: int | None
+
+    def estimator(self) -> Any:
+        """The estimator, with parameters that can be."""
+        from sparsecluster.resources import effective_memory_limit, effective_n_threads
+
+        estimator = self._made()
+        estimator._check_parameters()
+        effective_memory_limit(self.memory_limit)
+        effective_n_threads(self.threads)
+        return estimator
+
+    def _made(self) -> Any:
+        from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans
+
+        common = {
+            "n_clusters": self.clusters,
+            "init": _init(self.init),
+            "n_init": self.n_init,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "random_state": self.seed,
+            "n_threads": self.threads,
+            "memory_limit": self.memory_limit,
+        }
+        cosine = self.metric == "cosine"
+        if self.zero_rows != "error" and not cosine:
+            raise ValueError("--zero-rows is for --metric cosine.")
+        if self.every is not None and self.checkpoint is None:
+            raise ValueError("--every is for --checkpoint.")
+        if self.minibatch:
+            for name, default in (("algorithm", "auto"), ("refine", None), ("checkpoint", None)):
+                if getattr(self, name) != default:
+                    raise ValueError(f"--{name} is of no use with --minibatch.")
+            return MiniBatchKMeans(metric=self.metric, zero_rows=self.zero_rows, **common)
+        common |= {
+            "algorithm": self.algorithm,
+            "refine": self.refine,
+            "checkpoint": self.checkpoint,
+            "checkpoint_every": self.every or 60,
+        }
+        if cosine:
+            return SphericalKMeans(zero_rows=self.zero_rows, **common)
+        return KMeans(**common)
 
 
 def _init(init: str) -> Any:
@@ -178,6 +238,7 @@ def _init(init: str) -> Any:
 def clusters_table(estimator: Any, terms: int) -> Any:
     """The clusters, largest first: number, size, top terms."""
     from rich.table import Table
+    from rich.text import Text
 
     sizes, named = _sizes(estimator), estimator.feature_names_ is not None
     table = Table()
@@ -191,7 +252,7 @@ def clusters_table(estimator: Any, terms: int) -> Any:
         cells = [str(cluster), f"{sizes[cluster]:,}"]
         if named:
             cells.append(", ".join(top_terms[cluster]))
-        table.add_row(*cells)
+        table.add_row(*(Text(cell) for cell in cells))
     if len(order) > MOST_SHOWN:
         table.caption = f"and {len(order) - MOST_SHOWN:,} smaller ones, which --json tells too"
     return table
@@ -200,6 +261,8 @@ def clusters_table(estimator: Any, terms: int) -> Any:
 def _sizes(estimator: Any) -> list[int]:
     import numpy as np
 
+    if not hasattr(estimator, "history_"):  # a stream, whose labels are those of its last batch
+        return [int(n) for n in estimator.counts_]
     return [int(n) for n in np.bincount(estimator.labels_, minlength=estimator.n_clusters_)]
 
 
@@ -214,4 +277,5 @@ def _summary(estimator: Any, rows: Rows, terms: int, seconds: float) -> dict[str
         "seconds": seconds,
         "sizes": _sizes(estimator),
         "top_terms": estimator.top_terms(terms) if named else None,
+        "format": None if rows.recipe is None else rows.recipe.format,
     }

@@ -54,15 +54,19 @@ def _is_model(path: Path) -> bool:
     """Whether a file begins as safetensors do: the length of a header, then the header."""
     if not path.is_file():
         return False
+    size = path.stat().st_size
     with path.open("rb") as file:
-        return file.read(9)[8:] == b"{"
+        start = file.read(9)
+    return start[8:] == b"{" and int.from_bytes(start[:8], "little") < size
 
 
 def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[Any]]:
     from sparsecluster.model import load_model
 
     estimator = load_model(path, verify=verify or None)
-    parameters = {name: repr(value) for name, value in sorted(estimator.get_params().items())}
+    if getattr(estimator, "_waiting", None) is not None:
+        estimator._check_is_fitted()  # says how many rows it waits for
+    parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
     centers = estimator.cluster_centers_
     stored = int(getattr(centers, "nnz", centers.size))
     named = estimator.feature_names_ is not None
@@ -78,15 +82,16 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
         "recipe": _told(getattr(estimator, "recipe_", None)),
         "top_terms": estimator.top_terms(terms) if named else None,
     }
-    changed = type(estimator)().get_params()
-    given = {name: value for name, value in parameters.items() if value != repr(changed.get(name))}
+    defaults = {name: _plain(value) for name, value in type(estimator)().get_params().items()}
+    given = {name: value for name, value in parameters.items() if value != defaults.get(name)}
+    of_batch = "" if hasattr(estimator, "history_") else ", of the last batch"
     rows = [
         ("model", f"{summary['estimator']}, {path.stat().st_size / 1e6:,.1f} MB"),
-        ("parameters", ", ".join(f"{name}={value}" for name, value in given.items())),
+        ("parameters", ", ".join(f"{name}={value!r}" for name, value in given.items())),
         ("clusters", f"{summary['clusters']:,}"),
         ("columns", f"{summary['columns']:,}" + (" with names" if named else "")),
         ("center entries", f"{stored:,}"),
-        ("cost", f"{summary['cost']:.6g} after {summary['iterations']} iterations"),
+        ("cost", f"{summary['cost']:.6g} after {summary['iterations']} iterations{of_batch}"),
         *_recipe_lines(summary["recipe"]),
     ]
     lines = [_grid(rows)]
@@ -104,8 +109,7 @@ def _data(
     running: Running,
     show: Callable[..., None],
 ) -> tuple[dict[str, Any], list[Any]]:
-    from sparsecluster.data.profile import Profile
-    from sparsecluster.data.read import profile
+    from sparsecluster.data.profile import profile
     from sparsecluster.data.store import is_store, open_store
 
     store = is_store(path)
@@ -113,14 +117,14 @@ def _data(
         if not store:
             raise ValueError("--verify is for stores and models: other files have no checksums.")
         open_store(path, verify=True)
-    found: Profile
-    found, counts, names = profile(path, reading.for_read(running.threads), progress=show)
-    summary = {"kind": "store" if store else "file", **found.summary(counts, clusters)}
-    summary["recipe"] = None
-    if store:
-        state = open_store(path).recipe
-        summary["recipe"] = _told(None if state is None else state.get_state())
-    summary["frequent"] = _frequent(counts, names, terms)
+    found, counts, recipe = profile(path, reading.for_read(running.threads), progress=show)
+    summary = {
+        "kind": "store" if store else "file",
+        "format": recipe.format,
+        **found.summary(counts, clusters),
+        "recipe": _told(recipe.get_state()),
+        "frequent": _frequent(counts, recipe.names, terms),
+    }
     return summary, [_grid(_data_rows(path, summary)), *([_checked(path)] if verify else [])]
 
 
@@ -131,7 +135,7 @@ def _checked(path: Path) -> str:
 def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     lengths, memory, values = summary["row_lengths"], summary["memory"], summary["values"]
     return [
-        (summary["kind"], str(path)),
+        (summary["kind"], f"{path} ({summary['format']})"),
         ("rows", f"{summary['rows']:,} ({summary['empty_rows']:,} empty)"),
         ("columns", f"{summary['columns']:,} ({summary['empty_columns']:,} empty)"),
         ("entries", f"{summary['entries']:,}, density {summary['density']:.3g}"),
@@ -165,6 +169,13 @@ def _frequent(counts: np.ndarray, names: np.ndarray | None, terms: int) -> list[
         (f"column {column}" if names is None else str(names[column]), int(counts[column]))
         for column in order
     ]
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it."""
+    if value is None or isinstance(value, bool | int | float | str | dict):
+        return value
+    return str(value)
 
 
 def _told(state: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,10 +23,19 @@ def check_target(target: str) -> None:
     path = Path(target)
     if path.suffix not in ENDINGS:
         raise ValueError(f"{target}: labels are written as {', '.join(ENDINGS)}, or to -.")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{target}: there is no folder {path.absolute().parent}.")
+
+
+def check_file_target(path: Path) -> None:
+    """Refuse, before any work, a place where no file can be written."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"{path}: there is no folder {folder}.")
     if path.is_dir():
-        raise ValueError(f"{target} is a folder.")
+        raise ValueError(f"{path} is a folder; a file is to be written.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a regular file.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{path}: the folder {folder} cannot be written to.")
 
 
 def write_labels(target: str, parts: Iterable[np.ndarray]) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.labels import STDOUT, check_target, write_labels
+from sparsecluster.cli.fit import check_outputs
+from sparsecluster.cli.labels import STDOUT, write_labels
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.screen import Screen
 
@@ -24,6 +25,7 @@ def predict(
     data: Path,
     *,
     labels: Annotated[str, Parameter(name=["--labels", "-o"], allow_leading_hyphen=True)] = STDOUT,
+    zero_rows: Literal["error", "first"] | None = None,
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
@@ -39,20 +41,26 @@ def predict(
         A store, or a file as convert takes it.
     labels
         Where to write the clusters: .npy, .csv, .txt, or - for standard output.
+    zero_rows
+        By cosine, what to do with rows that are zero (of text: without a known word): refuse them,
+        or put them into cluster 0; by default as the model was fitted.
     """
-    from sparsecluster.data.read import read_blocks
+    from sparsecluster.data.read import blocks_of_file
     from sparsecluster.model import load_model
 
-    check_target(labels)
+    check_outputs(data, labels)
+    check_outputs(model, labels)
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = load_model(model)
     estimator.n_threads = running.threads
+    if zero_rows is not None:
+        estimator.zero_rows = zero_rows
     options = reading.for_read(running.threads)
 
     with screen.warnings_in_words(), screen.progress(f"predicting {data.name}", data) as show:
 
         def parts() -> Iterator[np.ndarray]:
-            for rows in read_blocks(data, options, like=estimator, progress=show):
+            for rows in blocks_of_file(data, options, like=estimator, progress=show):
                 yield estimator.predict(rows)
 
         n_rows = write_labels(labels, parts())

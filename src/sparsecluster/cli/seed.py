@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.fit import read_rows
+from sparsecluster.cli.fit import check_outputs, read_rows
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.screen import Screen
 
@@ -37,7 +37,7 @@ def seed(
     clusters
         How many to choose.
     method
-        How: k-means++, random, mcmc, farthest-first and others, as fit --init takes them.
+        How: k-means++, random, mcmc, furthest-first and others, as fit --init takes them.
     metric
         By cosine, rows count by their direction alone.
     seed
@@ -54,6 +54,7 @@ def seed(
 
     if centers is not None and centers.suffix != ".npz":
         raise ValueError(f"{centers}: centers are written as .npz.")
+    check_outputs(data, centers)
     screen = Screen(running)
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)

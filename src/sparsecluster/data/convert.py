@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -11,25 +12,27 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.data.atomic import atomic_folder
+from sparsecluster.data.formats import FORMATS
+from sparsecluster.data.metalabels import label_rows
 from sparsecluster.data.prepare import Prepare
-from sparsecluster.data.read import label_rows, read
+from sparsecluster.data.read import check_either, read_file
 from sparsecluster.data.recipe import Recipe
-from sparsecluster.data.source import Block, ReadError, Source
+from sparsecluster.data.source import Block, ReadError
 from sparsecluster.data.steps import (
     Counting,
-    Known,
+    Opened,
     Progress,
     ReadOptions,
-    check_prepare,
     known_of,
     like_blocks,
-    raw_blocks,
-    source_of,
+    open_file,
+    open_like,
+    shifted,
 )
-from sparsecluster.data.store import StoredRows, StoreSource, is_store, open_store
-from sparsecluster.data.store_writer import StoreWriter
+from sparsecluster.data.store import StoredRows, StoreSource, open_store
+from sparsecluster.data.store_writer import FORMAT, StoreWriter
 from sparsecluster.data.text import TextSource
-from sparsecluster.engine.resources import effective_n_threads
+from sparsecluster.resources import effective_n_threads
 
 STAGED = 0.7  # share of the time of a conversion that goes through the rows twice
 
@@ -37,12 +40,12 @@ STAGED = 0.7  # share of the time of a conversion that goes through the rows twi
 def convert(
     path: Any,
     out: Any,
-    options: ReadOptions | None = None,
     *,
     prepare: Prepare | None = None,
     like: Any = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    **options: Any,
 ) -> StoredRows:
     """Write the rows of a file into a store, in bounded memory; then open it.
 
@@ -51,9 +54,9 @@ def convert(
 
     Parameters
     ----------
-    path, options, prepare, like, progress
-        As for :func:`read`. Where text gets a vocabulary, or `prepare` drops or weights columns,
-        rows are written twice: what depends on all of them is known at the end only.
+    path, prepare, like, progress, **options
+        As for :func:`read`. Where text gets a vocabulary, or `prepare` is given, rows are written
+        twice: what depends on all of them is known at the end only.
     out : str or path
         The folder to make, usually with a name that ends in ``.store``.
     overwrite : bool, default=False
@@ -69,20 +72,63 @@ def convert(
     >>> convert(folder / "rows.svm", folder / "rows.store").shape
     (2, 3)
     """
-    path, out, options = Path(path), Path(out), options or ReadOptions()
-    check_prepare(prepare, like)
-    _check_target(out, overwrite)
+    return convert_file(
+        Path(path),
+        Path(out),
+        ReadOptions(**options),
+        prepare=prepare,
+        like=like,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def convert_file(
+    path: Path,
+    out: Path,
+    options: ReadOptions,
+    *,
+    prepare: Prepare | None = None,
+    like: Any = None,
+    metalabels: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> StoredRows:
+    """What `convert` does, with its options in one; with `metalabels` labels become the rows."""
+    check_either(prepare, like)
+    check_target(path, out, overwrite)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        _Conversion(path, folder, options, prepare, progress).run(like)
+        conversion = _Conversion(path, folder, options, prepare, progress)
+        if metalabels:
+            conversion.run_labels(like)
+        else:
+            conversion.run(like)
     return open_store(out)
 
 
-def _check_target(out: Path, overwrite: bool) -> None:
+def check_target(path: Path, out: Path, overwrite: bool) -> None:
     """Refuse to write over anything, but a store where that was asked for."""
-    if overwrite and out.exists() and not is_store(out):
+    if any(out.suffix in one.suffixes for one in FORMATS.values()):
+        raise ReadError(f"{out}: a store is a folder. Give it a name like {out.stem}.store.")
+    if not out.exists():
+        return
+    if not overwrite:
+        raise ReadError(f"{out} exists. Choose another name, or ask for it to be overwritten.")
+    if path.exists() and out.samefile(path):
+        raise ReadError(f"{out} is what is to be converted. Choose another name.")
+    if not _is_ours(out):
         raise ReadError(f"{out} exists and is not a store: it is not overwritten.")
-    if not overwrite and out.exists():
-        raise ReadError(f"{out} exists. Choose another name, or overwrite it (overwrite=True).")
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether there is nothing in a folder but a store."""
+    try:
+        meta = json.loads((folder / "meta.json").read_bytes())
+        arrays = {f"{name}.npy" for name in meta["arrays"]}
+        known = {"meta.json", "vocabulary.json", *arrays}
+        return meta["format"] == FORMAT and {one.name for one in folder.iterdir()} <= known
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
 
 
 class _Conversion:
@@ -104,60 +150,70 @@ class _Conversion:
         """Write all there is to write."""
         if like is not None:
             known = known_of(like)
-            self._write(like_blocks(self.path, self.options, known, self.progress), known, None)
+            opened = open_like(self.path, self.options, known)
+            writer = self._write(self.folder, like_blocks(opened, known, self.progress))
+            self._finish(writer, known.columns_to_be(), opened.source.n_labels)
             return
-        source = source_of(self.path, self.options, None)
-        counting = Counting(self.prepare)
-        if self.prepare is None and not isinstance(source, TextSource):
-            self._write_directly(source, counting)
-            return
-        staged = self.folder / "staged"
-        staged.mkdir()
-        writer = self._write_into(
-            staged, counting.counted(raw_blocks(source, self.options, self._first))
+        opened = open_file(self.path, self.options)
+        if self.prepare is None and not isinstance(opened.source, TextSource):
+            self._run_directly(opened)
+        else:
+            self._run_twice(opened)
+
+    def run_labels(self, like: Any) -> None:
+        """Write the labels of the file as rows; the file is read into memory."""
+        rows = read_file(
+            self.path, self.options, prepare=self.prepare, like=like, progress=self.progress
         )
-        writer.finish(n_labels=source.n_labels)
-        known = counting.settle(source)
+        made = label_rows(rows, self.path)
+        matrix = made.matrix
+        indptr = matrix.indptr.astype(np.int64)
+        block = Block(indptr=indptr, indices=matrix.indices, data=matrix.data)
+        assert made.recipe is not None
+        self._finish(self._write(self.folder, [block]), made.recipe, None)
 
-        def finished() -> Iterator[Block]:
-            n_rows = 0
-            for block in StoreSource(staged).blocks():
-                yield counting.finished(block, n_rows)
-                n_rows += block.n_rows
-                self.progress(STAGED + (1 - STAGED) * block.done)
-
-        self._write(finished(), known, source.n_labels)
-        shutil.rmtree(staged)
-
-    def _first(self, share: float) -> None:
-        self.progress(STAGED * share)
-
-    def _write_directly(self, source: Source, counting: Counting) -> None:
+    def _run_directly(self, opened: Opened) -> None:
         """Write the blocks as they come; again where columns turn out to count from zero."""
+        counting, source = Counting(opened, None), opened.source
         first_column = None
 
-        def shifted() -> Iterator[Block]:
+        def as_they_come() -> Iterator[Block]:
             nonlocal first_column
-            for block in raw_blocks(source, self.options, self.progress):
+            for block in counting.counted(opened.raw_blocks(self.progress)):
                 if first_column is None:
                     first_column = source.first_column
                 elif first_column != source.first_column:
                     raise _CountsFromZero
-                counting.add(block)
-                yield Recipe(first_column=first_column).apply(block)
+                yield shifted(block, first_column)
 
         try:
-            writer = self._write_into(self.folder, shifted())
+            writer = self._write(self.folder, as_they_come())
         except _CountsFromZero:
             self.options = replace(self.options, zero_based=True)
             self.run(None)
             return
-        self._finish(writer, counting.settle(source), source.n_labels)
+        self._finish(writer, counting.settle(), source.n_labels)
 
-    def _write(self, blocks: Iterable[Block], known: Known, n_labels: int | None) -> None:
-        self._finish(self._write_into(self.folder, blocks), known, n_labels)
+    def _run_twice(self, opened: Opened) -> None:
+        """Write the raw blocks first, and what becomes of them when that is known."""
+        counting, staged = Counting(opened, self.prepare), self.folder / "staged"
+        staged.mkdir()
+        raw = opened.raw_blocks(lambda share: self.progress(STAGED * share))
+        self._write(staged, counting.counted(raw)).finish(n_labels=opened.source.n_labels)
+        recipe = counting.settle()
 
-    def _write_into(self, folder: Path, blocks: Iterable[Block]) -> StoreWriter:
+        def finished() -> Iterator[Block]:
+            n_rows = 0
+            for block in StoreSource(open_store(staged)).blocks():
+                yield counting.finished(block, n_rows)
+                n_rows += block.n_rows
+                self.progress(STAGED + (1 - STAGED) * block.done)
+
+        writer = self._write(self.folder, finished())
+        shutil.rmtree(staged)
+        self._finish(writer, recipe, opened.source.n_labels)
+
+    def _write(self, folder: Path, blocks: Iterable[Block]) -> StoreWriter:
         writer = None
         try:
             for block in blocks:
@@ -171,39 +227,9 @@ class _Conversion:
             raise ReadError(f"{self.path} has no rows.")
         return writer
 
-    def _finish(self, writer: StoreWriter, known: Known, n_labels: int | None) -> None:
-        writer.finish(
-            n_features=known.n_features,
-            feature_names=known.names,
-            n_labels=n_labels,
-            recipe=known.recipe,
-            origin=self.path.name,
-        )
+    def _finish(self, writer: StoreWriter, recipe: Recipe, n_labels: int | None) -> None:
+        writer.finish(recipe=recipe, n_labels=n_labels, origin=self.path.name)
 
 
 class _CountsFromZero(Exception):
     """A column 0 came after blocks that had been taken to count from one."""
-
-
-def convert_labels(
-    path: Any,
-    out: Any,
-    options: ReadOptions | None = None,
-    *,
-    prepare: Prepare | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> StoredRows:
-    """Write the labels of a file as rows into a store; the file is read into memory."""
-    path, out = Path(path), Path(out)
-    _check_target(out, overwrite)
-    made = label_rows(read(path, options, prepare=prepare, progress=progress), path)
-    matrix = made.matrix
-    block = Block(indptr=matrix.indptr.astype(np.int64), indices=matrix.indices, data=matrix.data)
-    with atomic_folder(out, overwrite=overwrite) as folder:
-        writer = StoreWriter(folder, matrix.dtype, n_threads=effective_n_threads(None))
-        writer.append(block)
-        writer.finish(
-            n_features=made.n_features, feature_names=made.feature_names, origin=path.name
-        )
-    return open_store(out)

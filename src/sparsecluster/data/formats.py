@@ -10,14 +10,17 @@ from typing import Any
 
 from sparsecluster.data.files import open_stream
 from sparsecluster.data.source import ReadError, Source
-from sparsecluster.engine.names import check_name
 
 COMPRESSED = (".gz", ".bz2", ".zst")
 TEXT_OPTIONS = ("dtype", "text", "vocabulary")
 LOOKED_AT = 1 << 16  # bytes of a file that tell its format
+LINES_LOOKED_AT = 20
 
-_PAIRS = re.compile(rb"(\d+:[^\s:]+\s*)+(#.*)?")
-_LABEL = re.compile(rb"[-+0-9.eE,]*")
+_NUMBER = rb"[-+]?[0-9.]+(?:[eE][-+]?\d+)?"
+_SVMLIGHT = re.compile(
+    rb"\s*(?:%(n)s(?:,%(n)s)*(?=\s|$))?(?:\s*qid:\d+)?(?:\s*\d+:%(n)s(?=\s|$))*\s*"
+    % {b"n": _NUMBER}
+)
 _THREE_COUNTS = re.compile(rb"\d+\s+\d+\s+\d+\s*")
 
 
@@ -91,18 +94,15 @@ def _suffix(path: Path) -> str:
 
 
 def _looks_like_svmlight(lines: list[bytes]) -> bool:
-    """Whether the first line with something on it, or after a line of counts, has index:value."""
-    filled = [line.strip(b"\r") for line in lines if line.strip() and not line.startswith(b"#")]
+    """Whether the first lines are labels and index:value, maybe behind a line of counts."""
+    # The last line may be cut off; of a single line its beginning counts.
+    whole = lines[:-1] if len(lines) > 1 else [lines[0].rpartition(b" ")[0] or lines[0]]
+    filled = [line.partition(b"#")[0] for line in whole[:LINES_LOOKED_AT]]
+    filled = [line for line in filled if line.strip()]
     if filled and _THREE_COUNTS.fullmatch(filled[0]):
         filled = filled[1:]
-    if not filled:
-        return False
-    # The last line may be cut off.
-    label, _, pairs = filled[0].lstrip().partition(b" ")
-    if b":" in label:
-        label, pairs = b"", label + b" " + pairs
-    pairs = re.sub(rb"^\s*qid:\d+\s*", b"", pairs)
-    return bool(_LABEL.fullmatch(label) and _PAIRS.match(pairs))
+    alike = all(_SVMLIGHT.fullmatch(line) for line in filled)
+    return alike and any(b":" in line for line in filled)
 
 
 def format_of(path: Path, format: str | None) -> str:
@@ -111,8 +111,10 @@ def format_of(path: Path, format: str | None) -> str:
         raise ReadError(f"{path} does not exist.")
     if path.is_dir():
         raise ReadError(f"{path} is a folder, and not a store.")
-    if format is not None:
-        check_name("format", format, tuple(FORMATS))
+    if not path.is_file():
+        raise ReadError(
+            f"{path} is a pipe or a device. Write it to a file first: it is read twice."
+        )
     return format or detect(path)
 
 

@@ -17,8 +17,11 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from sparsecluster.data.checks import INPUT, check_number
+from sparsecluster.data.labels import label_columns
 from sparsecluster.data.pieces import row_lengths
-from sparsecluster.data.rows import MAX_INDEX, as_rows, check_structure
+from sparsecluster.data.rows import MAX_INDEX, Rows, as_rows, check_structure
+from sparsecluster.data.source import ReadError
+from sparsecluster.resources import effective_n_threads
 
 BLOCK = 1 << 22  # entries of the result that are computed at a time, in float64
 
@@ -32,7 +35,7 @@ def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True
 
     Parameters
     ----------
-    Z : sparse matrix or array of shape (n_instances, n_features)
+    Z : sparse matrix or array of shape (n_instances, n_features), or Rows
         The instances, for example their tf-idf.
     Y : sparse matrix, array, or sequence of sequences of int
         The labels of each instance: a matrix of shape (n_instances, n_labels) of zeros and ones (or
@@ -64,7 +67,7 @@ def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True
     """
     if not isinstance(unit, (bool, np.bool_)):
         raise ValueError(f"unit must be True or False, got {unit!r}.")
-    instances = _checked_instances(Z)
+    instances = _checked_instances(Z.matrix if isinstance(Z, Rows) else Z)
     labels = _members(Y, instances.shape[0], n_labels)
     dtype = instances.dtype
     instances = instances.astype(np.float64, copy=False)
@@ -83,6 +86,20 @@ def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True
         indptr = indptr.astype(np.int32)  # scipy would widen the indices to match
     shape = (labels.shape[0], instances.shape[1])
     return sp.csr_array((np.concatenate(values), np.concatenate(columns), indptr), shape=shape)
+
+
+def label_rows(rows: Rows, path: Any) -> Rows:
+    """The labels of a file as rows, with the columns of its rows."""
+    if rows.labels is None:
+        raise ReadError(f"{path} has no labels to take for rows.")
+    labels: Any = rows.labels
+    if not sp.issparse(labels):
+        columns = label_columns(labels, None)
+        entries = (np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1))
+        labels = sp.csr_array(entries)
+    made = as_rows(metalabels(rows.matrix, labels), n_threads=effective_n_threads(None))
+    made.feature_names, made.recipe = rows.feature_names, rows.recipe
+    return made
 
 
 def _sums(members: sp.csr_array, instances: sp.csr_array) -> sp.csr_array:

@@ -31,7 +31,7 @@ from sparsecluster.data.compressed import (
 )
 from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import Triples, blocks_of_triples
-from sparsecluster.engine.resources import available_memory
+from sparsecluster.resources import available_memory
 
 ZIP_MAGIC = b"PK"
 DEFLATE_LIMIT = 1100  # deflate never makes data smaller than by 1032

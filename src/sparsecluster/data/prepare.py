@@ -405,6 +405,8 @@ class Prepare(TransformerMixin, BaseEstimator):
             raise ValueError(f"dtype must be 'float32', 'float64' or None, got {self.dtype!r}.")
 
     def _check_rows(self, X: Any, *, reset: bool, keep_names: bool = False) -> Rows:
+        if isinstance(X, Rows):
+            X = X.matrix
         if sp.issparse(X):
             check_structure(X)
         # On a copy: what is refused must not change what is known of the columns.

@@ -3,11 +3,15 @@ and the memory that a fit would need. In one pass, block by block."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparsecluster.data.recipe import Recipe
 from sparsecluster.data.source import Block
+from sparsecluster.data.steps import Counting, Progress, ReadOptions, open_file
+from sparsecluster.data.text import TextSource
 
 # Bytes that a fit of k-means takes beyond its data: a row (label, norm, bounds, distances while
 # seeding), a column (statistics, marks), an entry of a center (center, sums, index), and an entry
@@ -95,3 +99,22 @@ def memory_of_a_fit(
         + CENTER_ENTRY_BYTES * center_entries,
         "seeding": COLUMN_COPY_BYTES * n_entries,
     }
+
+
+def profile(
+    path: Path, options: ReadOptions, *, progress: Progress | None = None
+) -> tuple[Profile, np.ndarray, Recipe]:
+    """Go through a file or a store once: its profile, the rows that each column occurs in, and how
+    it is read."""
+    opened = open_file(path, options)
+    source, found = opened.source, Profile()
+    counting = Counting(opened, None)
+    for block in counting.counted(opened.raw_blocks(progress)):
+        found.add(block)
+    recipe = counting.settle()
+    counts = found.row_counts(recipe.n_features, source.first_column)
+    if isinstance(source, TextSource) and source.column_order is not None:
+        ordered = np.empty_like(counts)
+        ordered[source.column_order] = counts
+        counts = ordered
+    return found, counts, recipe

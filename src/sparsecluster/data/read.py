@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from sparsecluster.data.labels import label_columns, rows_labels
-from sparsecluster.data.metalabels import metalabels
+from sparsecluster.data.labels import rows_labels
 from sparsecluster.data.prepare import Prepare
-from sparsecluster.data.profile import Profile
 from sparsecluster.data.recipe import Recipe
 from sparsecluster.data.rows import Rows, as_rows, mapped_csr
 from sparsecluster.data.source import Block, ReadError
 from sparsecluster.data.steps import (
     Counting,
     Known,
+    Opened,
     Progress,
     ReadOptions,
-    check_names,
-    check_prepare,
     known_of,
     like_blocks,
-    raw_blocks,
-    source_of,
+    open_file,
+    open_like,
 )
-from sparsecluster.data.store import StoredRows, StoreSource, is_store, open_store
-from sparsecluster.data.text import TextSource
-from sparsecluster.engine.resources import effective_n_threads
+from sparsecluster.data.store import StoreSource
+from sparsecluster.data.text import TextOptions
+from sparsecluster.resources import effective_n_threads
 
 
 def read(
     path: Any,
-    options: ReadOptions | None = None,
     *,
+    format: str | None = None,
+    dtype: str | None = None,
+    text: TextOptions | None = None,
+    zero_based: bool | None = None,
+    transpose: bool | None = None,
+    layer: str | None = None,
+    columns: tuple[str, ...] | None = None,
     prepare: Prepare | None = None,
     like: Any = None,
+    n_threads: int | None = None,
     progress: Progress | None = None,
 ) -> Rows:
     """Read a file into memory, as rows that every `fit` and `predict` takes.
@@ -51,13 +53,28 @@ def read(
         repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (needs the extra
         "h5ad"), Parquet or Arrow (needs "parquet"), text (.txt with a document a line, .jsonl,
         .csv), most of them also as .gz, .bz2 or .zst (needs "zstd"). A store is opened, not read.
-    options : ReadOptions or None, default=None
-        What the file does not say by itself.
+    format : str or None
+        One of "svmlight", "npz", "npy", "mtx", "docword", "h5ad", "parquet", "txt", "jsonl", "csv";
+        by default what the file's first lines and its name say.
+    dtype : {"float32", "float64"} or None
+        Type of the values; by default that of the file, and float32 where numbers are text.
+    text : TextOptions or None
+        For txt, jsonl and csv: how documents become terms.
+    zero_based : bool or None
+        For svmlight: whether columns count from zero; by default, if a column 0 occurs.
+    transpose : bool or None
+        For mtx: whether the columns of the file are the rows.
+    layer : str or None
+        For h5ad: the layer to take in place of X; "raw/X" is that of ``raw``.
+    columns : tuple of str or None
+        For parquet: the columns with (indices, values) or (row, column, value).
     prepare : Prepare or None, default=None
         What to make of the counts in the file, not fitted yet.
     like : Rows, fitted estimator or None, default=None
         Read the file in the way in which these were read: with their vocabulary, their columns,
-        their weights.
+        their weights. What cannot be made alike is refused.
+    n_threads : int or None
+        Threads to use; by default all CPUs of the process.
     progress : callable or None, default=None
         Called with the share that is done.
 
@@ -76,72 +93,96 @@ def read(
     >>> rows.shape, list(rows.feature_names)
     ((3, 5), ['apple', 'blue', 'green', 'red', 'sky'])
     """
-    path, options = Path(path), options or ReadOptions()
-    check_prepare(prepare, like)
-    if is_store(path) and prepare is None:
-        opened = _opened_like(path, options, like)
-        if opened is not None:
-            return opened
+    options = ReadOptions(
+        format=format,
+        dtype=dtype,
+        text=text,
+        zero_based=zero_based,
+        transpose=transpose,
+        layer=layer,
+        columns=columns,
+        n_threads=n_threads,
+    )
+    return read_file(Path(path), options, prepare=prepare, like=like, progress=progress)
+
+
+def read_file(
+    path: Path,
+    options: ReadOptions,
+    *,
+    prepare: Prepare | None = None,
+    like: Any = None,
+    progress: Progress | None = None,
+) -> Rows:
+    """What `read` does, with its options in one."""
+    check_either(prepare, like)
     if like is not None:
-        parts = list(like_blocks(path, options, known_of(like), progress))
-        return _joined(parts, known_of(like))
-    source = source_of(path, options, None, whole=True)
-    counting = Counting(prepare)
-    blocks = []
-    for block in raw_blocks(source, options, progress):
-        counting.add(block)
-        blocks.append(block)
-    known = counting.settle(source)
+        known = known_of(like)
+        opened = open_like(path, options, known)
+        if _is_ready(opened):
+            return opened.source.rows  # type: ignore[attr-defined]
+        blocks = list(like_blocks(opened, known, progress))
+        return _joined(blocks, known.columns_to_be(), known, opened.source.n_labels)
+    opened = open_file(path, options, whole=True)
+    if prepare is None and _is_ready(opened):
+        return opened.source.rows  # type: ignore[attr-defined]
+    counting = Counting(opened, prepare)
+    blocks = list(counting.counted(opened.raw_blocks(progress)))
+    recipe = counting.settle()
     n_rows = 0
     for i, block in enumerate(blocks):
         blocks[i] = counting.finished(block, n_rows)
         n_rows += block.n_rows
-    return _joined(blocks, known, source.n_labels)
+    known = Known(n_features=recipe.n_features, recipe=recipe, names=recipe.names)
+    return _joined(blocks, recipe, known, opened.source.n_labels)
+
+
+def check_either(prepare: Prepare | None, like: Any) -> None:
+    """Refuse two answers to the question of what becomes of the counts."""
+    if prepare is not None and like is not None:
+        raise ValueError("prepare and like exclude each other: like says how values are made.")
+
+
+def _is_ready(opened: Opened) -> bool:
+    """Whether the values of a store are what is wanted as they are."""
+    if not isinstance(opened.source, StoreSource) or opened.prepare is not None:
+        return False
+    return opened.dtype is None or np.dtype(opened.dtype) == opened.source.rows.matrix.dtype
 
 
 def read_blocks(
-    path: Any, options: ReadOptions | None = None, *, like: Any, progress: Progress | None = None
+    path: Any, *, like: Any, progress: Progress | None = None, **options: Any
 ) -> Iterator[Rows]:
     """Read a file block by block, as `like` was read: for files larger than memory.
 
-    Parameters are those of :func:`read`; the blocks are Rows, in the order of the file.
+    Parameters
+    ----------
+    path, like, progress, **options
+        As for :func:`read`.
+
+    Yields
+    ------
+    Rows
+        Some of the rows, in the order of the file.
     """
-    path, options, known = Path(path), options or ReadOptions(), known_of(like)
-    if is_store(path):
-        # Its values may be what is wanted as they are.
-        opened = _opened_like(path, options, like)
-        if opened is not None:
-            known = replace(known, recipe=Recipe(n_columns=known.n_features))
-    for block in like_blocks(path, options, known, progress):
-        yield _joined([block], known)
+    return blocks_of_file(Path(path), ReadOptions(**options), like=like, progress=progress)
 
 
-def _opened_like(path: Path, options: ReadOptions, like: Any) -> StoredRows | None:
-    """A store whose values are what is wanted as they are; None where they must change."""
-    rows = open_store(path)
-    if options.dtype is not None and np.dtype(options.dtype) != rows.matrix.dtype:
-        return None
-    if like is None:
-        return rows
+def blocks_of_file(
+    path: Path, options: ReadOptions, *, like: Any, progress: Progress | None = None
+) -> Iterator[Rows]:
+    """What `read_blocks` does, with its options in one."""
     known = known_of(like)
-    made = rows.recipe or Recipe(n_columns=rows.n_features)
-    if not known.recipe.same_values(made):
-        if made.prepare is None and rows.n_features == known.recipe.n_columns:
-            return None  # raw counts of the same columns
-        raise ReadError(
-            f"{path} was prepared in another way than what it is to be read like. Convert its "
-            f"source again, in the way of the model (like=)."
-        )
-    if rows.n_features != known.n_features:
-        raise ReadError(
-            f"{path} has {rows.n_features} columns, where {known.n_features} are known. Convert "
-            f"its source again, in the way of the model (like=)."
-        )
-    check_names(path, StoreSource(path), Recipe(), known)
-    return rows
+    opened = open_like(path, options, known)
+    n_rows = 0
+    for block in like_blocks(opened, known, progress):
+        rows = _joined([block], known.columns_to_be(), known, opened.source.n_labels)
+        rows.first_row = n_rows
+        n_rows += rows.n_rows
+        yield rows
 
 
-def _joined(blocks: list[Block], known: Known, n_labels: int | None = None) -> Rows:
+def _joined(blocks: list[Block], recipe: Recipe, known: Known, n_labels: int | None) -> Rows:
     """The blocks as one matrix in memory."""
     if not blocks:
         raise ReadError("There are no rows.")
@@ -157,39 +198,6 @@ def _joined(blocks: list[Block], known: Known, n_labels: int | None = None) -> R
     matrix = mapped_csr(indptr, indices, data, known.n_features)
     rows = as_rows(matrix, n_threads=effective_n_threads(None))
     rows.feature_names = known.names
-    rows.recipe = known.recipe
+    rows.recipe = recipe
     rows.labels = rows_labels(labels, n_labels) if labels else None
     return rows
-
-
-def profile(
-    path: Any, options: ReadOptions | None = None, *, progress: Progress | None = None
-) -> tuple[Profile, np.ndarray, np.ndarray | None]:
-    """Go through a file or a store once: its profile, rows a column occurs in, names of columns."""
-    path, options = Path(path), options or ReadOptions()
-    source = source_of(path, options, None)
-    found, counting = Profile(), Counting(None)
-    for block in raw_blocks(source, options, progress):
-        found.add(block)
-        counting.add(block)
-    known = counting.settle(source)
-    counts = found.row_counts(known.n_features, source.first_column)
-    if isinstance(source, TextSource) and source.column_order is not None:
-        ordered = np.empty_like(counts)
-        ordered[source.column_order] = counts
-        counts = ordered
-    return found, counts, known.names
-
-
-def label_rows(rows: Rows, path: Path) -> Rows:
-    """The labels of rows as rows: each the sum of its instances, at length one (meta-labels)."""
-    if rows.labels is None:
-        raise ReadError(f"{path} has no labels to take for rows.")
-    labels: Any = rows.labels
-    if not sp.issparse(labels):
-        whole = label_columns(labels, None)
-        indptr = np.arange(len(whole) + 1)
-        labels = sp.csr_array((np.ones(len(whole), np.float32), whole, indptr))
-    made = as_rows(metalabels(rows.matrix, labels), n_threads=effective_n_threads(None))
-    made.feature_names = rows.feature_names
-    return made

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.data.prepare import Prepare
-from sparsecluster.data.source import Block
 from sparsecluster.data.text import TextOptions
 
-_KEYS = {"text", "prepare", "first_column", "n_columns"}
+#: options of a reader that another file of the same format is read with
+FILE_OPTIONS = ("zero_based", "transpose", "layer", "columns")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,48 +21,32 @@ class Recipe:
 
     Parameters
     ----------
+    format : str or None
+        Of the file.
+    dtype : str
+        Type of the values, before they are prepared.
+    n_columns : int
+        Columns of the file, before any are dropped.
+    zero_based, transpose, layer, columns
+        The options of the file's reader, where it has them.
     text : TextOptions or None
-        How documents became terms; the terms are the names of the columns.
+        How documents became terms.
     prepare : Prepare or None
         How counts became values, fitted; None: they did not change.
-    first_column : int
-        The number that the file has for its first column.
-    n_columns : int
-        Columns that the file has, before any are dropped.
+    names : ndarray of str or None
+        Names of the columns that were kept: for text its vocabulary.
     """
 
+    format: str | None = None
+    dtype: str = "float32"
+    n_columns: int = 0
+    zero_based: bool | None = None
+    transpose: bool | None = None
+    layer: str | None = None
+    columns: tuple[str, ...] | None = None
     text: TextOptions | None = None
     prepare: Prepare | None = None
-    first_column: int = 0
-    n_columns: int = 0
-
-    def get_state(self) -> dict[str, Any]:
-        """As JSON can hold it, but for arrays."""
-        return {
-            "text": None if self.text is None else self.text.get_state(),
-            "prepare": None if self.prepare is None else self.prepare.get_state(),
-            "first_column": self.first_column,
-            "n_columns": self.n_columns,
-        }
-
-    @classmethod
-    def from_state(cls, state: Any) -> Recipe:
-        """The recipe of a state that comes from a file: everything is checked."""
-        if not isinstance(state, dict) or set(state) != _KEYS:
-            raise ValueError("The recipe is not one of this library.")
-        text, prepare = state["text"], state["prepare"]
-        first, columns = state["first_column"], state["n_columns"]
-        if first not in (0, 1) or not isinstance(columns, int) or columns < 0:
-            raise ValueError("The recipe is not one of this library.")
-        try:
-            return cls(
-                text=None if text is None else TextOptions(**text),
-                prepare=None if prepare is None else Prepare.from_state(prepare),
-                first_column=int(first),
-                n_columns=columns,
-            )
-        except TypeError as error:
-            raise ValueError(f"The recipe is not one of this library: {error}.") from None
+    names: np.ndarray | None = None
 
     @property
     def n_features(self) -> int:
@@ -71,25 +55,82 @@ class Recipe:
             return self.n_columns
         return len(self.prepare.columns_)
 
-    def apply(self, block: Block, *, first_row: int = 0) -> Block:
-        """A block of rows as they are clustered, from a block as the file has it."""
-        if self.first_column:
-            block = replace(block, indices=block.indices - np.int32(self.first_column))
-        if self.prepare is None:
-            return block
-        indptr, indices, data = self.prepare.apply(
-            block.indptr, block.indices, block.data, first_row=first_row
-        )
-        return replace(block, indptr=indptr, indices=indices, data=data)
+    def prepared(self, prepare: Prepare | None) -> Recipe:
+        """The same with counts that are prepared."""
+        if prepare is None:
+            return self
+        if self.prepare is not None:
+            raise ValueError(
+                "The data are prepared already. Start from their source, with all options at once."
+            )
+        names = self.names
+        if names is not None and prepare.columns_ is not None:
+            names = np.asarray(names)[prepare.columns_]
+        if self.text is None:
+            return replace(self, prepare=prepare, names=names)
+        # Terms that were dropped need not be known to whoever reads in the same way.
+        kept = prepare.without_dropped()
+        return replace(self, prepare=kept, names=names, n_columns=len(kept.row_counts_))
 
-    def same_values(self, other: Recipe | None) -> bool:
+    def same_values(self, other: Recipe) -> bool:
         """Whether counts become values in the same way."""
-        mine = self.prepare
-        theirs = None if other is None else other.prepare
-        if mine is None or theirs is None:
-            return mine is theirs
-        one, two = mine.get_state(), theirs.get_state()
+        if self.prepare is None or other.prepare is None:
+            return self.prepare is other.prepare
+        if self.prepare is other.prepare:
+            return True
+        one, two = self.prepare.get_state(), other.prepare.get_state()
         return bool(np.array_equal(one.pop("row_counts"), two.pop("row_counts")) and one == two)
+
+    def get_state(self) -> dict[str, Any]:
+        """As JSON can hold it, but for arrays."""
+        return {
+            **{name: getattr(self, name) for name in _PLAIN},
+            "columns": None if self.columns is None else list(self.columns),
+            "text": None if self.text is None else self.text.get_state(),
+            "prepare": None if self.prepare is None else self.prepare.get_state(),
+            "names": self.names,
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Recipe:
+        """The recipe of a state that comes from a file: everything is checked."""
+        if not isinstance(state, dict) or state.keys() != set(cls.__dataclass_fields__):
+            raise ValueError("The recipe is not one of this library.")
+        text, prepare, names = state["text"], state["prepare"], state["names"]
+        columns = state["columns"]
+        plain = {name: state[name] for name in _PLAIN}
+        for name, value in plain.items():
+            if not isinstance(value, _PLAIN[name]) or (value is True and name == "n_columns"):
+                raise ValueError(f"The recipe has {value!r} as {name}.")
+        if plain["n_columns"] < 0 or plain["dtype"] not in ("float32", "float64"):
+            raise ValueError("The recipe is not one of this library.")
+        if columns is not None and not all(isinstance(name, str) for name in columns):
+            raise ValueError(f"The recipe has {columns!r} as columns.")
+        try:
+            recipe = cls(
+                **plain,
+                columns=None if columns is None else tuple(columns),
+                text=None if text is None else TextOptions(**text),
+                prepare=None if prepare is None else Prepare.from_state(prepare),
+                names=names,
+            )
+        except TypeError as error:
+            raise ValueError(f"The recipe is not one of this library: {error}.") from None
+        if names is not None and len(names) != recipe.n_features:
+            raise ValueError("The recipe has another number of names than of columns.")
+        return recipe
+
+
+_OPTIONAL_STR = (str, type(None))
+_OPTIONAL_BOOL = (bool, type(None))
+_PLAIN: dict[str, Any] = {
+    "format": _OPTIONAL_STR,
+    "dtype": str,
+    "n_columns": int,
+    "zero_based": _OPTIONAL_BOOL,
+    "transpose": _OPTIONAL_BOOL,
+    "layer": _OPTIONAL_STR,
+}
 
 
 def without_arrays(state: Any, arrays: dict[str, np.ndarray]) -> Any:

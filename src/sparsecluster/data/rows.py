@@ -54,7 +54,14 @@ class Rows:
         self.feature_names = feature_names
         self.labels = labels
         self.recipe = recipe
+        self.first_row = 0  # of a block of a file, for messages
         self._core = core
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.n_rows:,} rows, {self.n_features:,} columns>"
 
     @property
     def core(self) -> _core.Rows:
@@ -255,9 +262,9 @@ def unit_rows(
         lengths[i] = _length(rows.matrix[[i]])
     zero = lengths == 0
     if zero.any() and not allow_zero:
+        row = rows.first_row + int(np.flatnonzero(zero)[0])
         raise ValueError(
-            f"Row {int(np.flatnonzero(zero)[0])} of X is zero and has no direction "
-            f"({int(zero.sum())} such rows). {advice}"
+            f"Row {row} of X is zero and has no direction ({int(zero.sum())} such rows). {advice}"
         )
     near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
     lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from tokenize import TokenError
@@ -35,7 +36,7 @@ from sparsecluster.data.store_writer import (
     mapped_array,
     meta_checksum,
 )
-from sparsecluster.engine.resources import effective_n_threads
+from sparsecluster.resources import effective_n_threads
 
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -64,12 +65,11 @@ class StoredRows(Rows):
             core = core_rows(self.matrix)
         except ValueError as error:
             raise _damaged(self.path, str(error)) from None
-        fault, row = core.inspect(effective_n_threads(None))
+        n_threads = effective_n_threads(None)
+        fault, row = core.inspect(n_threads)
         if fault != "none":
             raise _damaged(self.path, f"row {row} is not as it was written ({fault})")
-        changed = np.flatnonzero(core.norm2 != self.arrays["norm2"])
-        if len(changed):
-            raise _damaged(self.path, f"row {changed[0]} is not as it was written")
+        _verify(self.path, self.arrays, self.meta, n_threads)
         return core
 
 
@@ -81,16 +81,16 @@ def is_store(path: Path) -> bool:
 def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     """Open a store that :func:`convert` wrote.
 
-    The arrays are memory-mapped: opening takes no time, and a fit reads what it needs. Rows are
-    checked when they are first used, against the norms that were written with them; a fit from a
-    damaged store is refused.
+    The arrays are memory-mapped: opening takes no time, and a fit reads what it needs. When rows
+    are first used they are read once to be checked against the checksums that were written with
+    them: a fit from a damaged store is refused.
 
     Parameters
     ----------
     path : str or path
         The folder.
     verify : bool, default=False
-        Whether to read everything now and compare all checksums.
+        Whether to do that now.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
         for name, (dtype, length) in meta["arrays"].items()
     }
     if verify:
-        _verify(path, arrays, meta)
+        _verify(path, arrays, meta, effective_n_threads(None))
     rows = StoredRows(path, arrays, meta)
     if meta["named"]:
         rows.feature_names = _read_vocabulary(path, meta)
@@ -130,30 +130,35 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
         rows.labels = indicator(arrays["label_indptr"], arrays["label_indices"], meta["n_labels"])
     if meta["recipe"] is not None:
         try:
-            rows.recipe = Recipe.from_state(with_arrays(meta["recipe"], arrays))
+            state = with_arrays(meta["recipe"], arrays) | {"names": rows.feature_names}
+            rows.recipe = Recipe.from_state(state)
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(path, f"its recipe cannot be read ({error})") from None
     return rows
 
 
-def _verify(path: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
+def _verify(
+    path: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any], n_threads: int
+) -> None:
     """Read everything, and compare all checksums."""
     indptr = arrays["indptr"]
     if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
         raise _damaged(path, "indptr.npy is not as it was written")
-    for name in arrays:
-        if _checksums(name, arrays, meta["blocks"]) != meta["checksums"][name]:
-            raise _damaged(path, f"{name}.npy is not as it was written")
+    with ThreadPoolExecutor(n_threads) as pool:
+        for name in arrays:
+            found = list(pool.map(_crc, _parts(name, arrays, meta["blocks"])))
+            if found != meta["checksums"][name]:
+                raise _damaged(path, f"{name}.npy is not as it was written")
 
 
-def _checksums(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[int]:
-    """CRC-32 of what each block has of an array, or of all of it."""
+def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[np.ndarray]:
+    """What each block has of an array, or all of it."""
     array, indptr = arrays[name], arrays["indptr"]
     if name in BY_BLOCKS:
         cuts = [0, *(int(indptr[end]) for end in ends)]
     else:
         cuts = [0, len(array)]
-    return [_crc(array[begin:end]) for begin, end in pairwise(cuts)]
+    return [array[begin:end] for begin, end in pairwise(cuts)]
 
 
 def _crc(array: np.ndarray) -> int:
@@ -246,9 +251,9 @@ def _read_vocabulary(path: Path, meta: dict[str, Any]) -> np.ndarray:
 class StoreSource(Source):
     """The rows of a store as blocks, to be read like any other file."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.rows = open_store(path)
+    def __init__(self, rows: StoredRows) -> None:
+        super().__init__(rows.path)
+        self.rows = rows
         self.n_features = self.rows.n_features
         self.n_labels = self.rows.meta["n_labels"]
         self.feature_names = self.rows.feature_names

@@ -145,8 +145,6 @@ class StoreWriter:
     def finish(
         self,
         *,
-        n_features: int | None = None,
-        feature_names: np.ndarray | None = None,
         n_labels: int | None = None,
         recipe: Recipe | None = None,
         origin: str = "",
@@ -156,31 +154,33 @@ class StoreWriter:
         if self._label_values is not None:
             self._finish_labels(n_labels)
         arrays: dict[str, np.ndarray] = {}
-        state = None if recipe is None else without_arrays(recipe.get_state(), arrays)
+        names = None if recipe is None else recipe.names
+        state = None
+        if recipe is not None:
+            state = without_arrays(recipe.get_state() | {"names": None}, arrays)
         for name, array in arrays.items():
             self._arrays[name] = GrowingArray(self._folder / f"{name}.npy", array.dtype)
             self._arrays[name].append(array)
         for growing in self._arrays.values():
             growing.cut()
             growing.close()
-        n_features = self.n_features if n_features is None else n_features
         meta: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "origin": origin,
             "n_rows": self.n_rows,
-            "n_features": n_features,
+            "n_features": self.n_features if recipe is None else recipe.n_features,
             "n_entries": self.n_entries,
             "dtype": self._arrays["data"].dtype.str,
             "n_labels": n_labels,
-            "named": feature_names is not None,
+            "named": names is not None,
             "recipe": state,
             "arrays": {name: [one.dtype.str, one.length] for name, one in self._arrays.items()},
             "blocks": self._block_ends,
             "checksums": {name: one.checksums for name, one in self._arrays.items()},
         }
-        if feature_names is not None:
-            text = json.dumps([str(name) for name in feature_names], ensure_ascii=False)
+        if names is not None:
+            text = json.dumps([str(name) for name in names], ensure_ascii=False)
             (self._folder / "vocabulary.json").write_bytes(text.encode())
             meta["vocabulary"] = zlib.crc32(text.encode())
         meta["checksum"] = meta_checksum(meta)

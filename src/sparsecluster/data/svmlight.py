@@ -34,8 +34,9 @@ class SvmlightSource(Source):
         Opens it: `sparsecluster.data.files.open_stream`.
     dtype : {"float32", "float64"}
         Type of the values; each is rounded once, from its decimal digits.
-    zero_based : bool or "auto"
-        Whether columns count from zero. "auto": from one, if no column zero occurs. Behind a first
+    zero_based : bool, "auto" or "told"
+        Whether columns count from zero. "auto": from one, if no column zero occurs; "told": the
+        file must tell it, by a first line of counts. Behind a first
         line of counts they always do.
     n_threads : int
         Threads that parse.
@@ -67,14 +68,14 @@ class SvmlightSource(Source):
         *,
         open_stream: Callable[[Path], FileStream] = open_stream,
         dtype: Literal["float32", "float64"] = "float32",
-        zero_based: bool | Literal["auto"] = "auto",
+        zero_based: bool | Literal["auto", "told"] = "auto",
         n_threads: int = 1,
         block_bytes: int | None = BLOCK_BYTES,
     ) -> None:
         super().__init__(path)
         if dtype not in ("float32", "float64"):
             raise ValueError(f'dtype must be "float32" or "float64", got {dtype!r}.')
-        if not (isinstance(zero_based, bool) or zero_based == "auto"):
+        if not (isinstance(zero_based, bool) or zero_based in ("auto", "told")):
             raise ValueError(f'zero_based must be True, False or "auto", got {zero_based!r}.')
         if block_bytes is not None and block_bytes < 1:
             raise ValueError(f"block_bytes must be at least 1, got {block_bytes!r}.")
@@ -119,6 +120,11 @@ class _Reading:
         if self.n_lines == 0:
             text = self._take_header(text)
         source = self.source
+        if source.zero_based == "told" and self.expected is None:
+            raise ReadError(
+                f"{source.path}: whether its columns count from zero or from one is not known. Say "
+                f"it (zero_based; --zero-based or --one-based)."
+            )
         largest = MAX_INDEX - 1 if self.expected is None else self.expected[1] - 1
         least = int(source.zero_based is False and self.expected is None)
         try:

@@ -6,8 +6,8 @@ import warnings
 
 from sparsecluster import _core
 from sparsecluster.data.rows import Rows
-from sparsecluster.engine.names import check_name
 from sparsecluster.engine.setting import Setting
+from sparsecluster.names import check_name
 
 ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
 

@@ -179,34 +179,53 @@ def seconds(every: Any) -> float:
 
 
 def fingerprint(
-    parameters: dict[str, Any], rows: Rows, weights: np.ndarray | None, columns: _core.ColumnStats
+    parameters: dict[str, Any], rows: Rows, weights: np.ndarray | None
 ) -> dict[str, Any]:
     """What tells one fit from another: all that its result depends on."""
+    matrix = rows.matrix
+    parts = (matrix.indptr, matrix.indices, matrix.data) if rows.sparse else (matrix,)
+    types = (np.int64, np.int32, None)
     return {
-        **{name: _described(value) for name, value in parameters.items()},
+        **{name: _described(name, value) for name, value in parameters.items()},
         "rows": rows.n_rows,
         "columns": rows.n_features,
-        "norms of the rows": zlib.crc32(rows.core.norm2.data),
-        "means of the columns": zlib.crc32(columns.mean.data),
-        "sample_weight": None if weights is None else zlib.crc32(weights.data),
+        "values": [_crc(part, dtype) for part, dtype in zip(parts, types, strict=False)],
+        "sample_weight": None if weights is None else _crc(weights),
     }
 
 
-def _described(value: Any) -> Any:
-    """A parameter as JSON can hold it; centers by their checksum, a function by its name."""
+def _crc(array: np.ndarray, dtype: Any = None) -> int:
+    """CRC-32 of an array, piece by piece: it may be mapped from a file."""
+    flat, crc, step = array.reshape(-1), 0, 1 << 20
+    for begin in range(0, len(flat), step):
+        piece = np.ascontiguousarray(flat[begin : begin + step], dtype=dtype)
+        crc = zlib.crc32(piece.data, crc)
+    return crc
+
+
+def _described(name: str, value: Any) -> Any:
+    """A parameter as JSON can hold it: what is large by its checksum."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict):
-        return {str(key): _described(item) for key, item in sorted(value.items())}
-    if sp.issparse(value) or isinstance(value, np.ndarray | list):
+        return {str(key): _described(name, item) for key, item in sorted(value.items())}
+    if isinstance(value, np.random.RandomState):
+        return _described(name, value.get_state(legacy=False))
+    if sp.issparse(value):
         matrix = sp.csr_array(value)
         matrix.sum_duplicates()
-        return [
-            zlib.crc32(np.ascontiguousarray(part).data) for part in (matrix.indices, matrix.data)
-        ]
-    if callable(value):
-        return getattr(value, "__qualname__", type(value).__qualname__)
-    return type(value).__qualname__
+        parts = (matrix.indptr, matrix.indices, matrix.data)
+        return [list(matrix.shape), *(_crc(part) for part in parts)]
+    if isinstance(value, np.ndarray | list | tuple):
+        array = np.asarray(value)
+        if array.dtype.kind in "biuf":
+            return [list(array.shape), str(array.dtype), _crc(np.ascontiguousarray(array))]
+    raise CheckpointError(
+        f"A checkpoint cannot tell whether {name} is the same when the fit goes on: it is of the "
+        f"type {type(value).__name__}. Give a name or numbers."
+    )
 
 
 def _write(path: Path, fingerprint: dict[str, Any], packed: dict[str, Any]) -> None:

@@ -59,7 +59,8 @@ class CentersByFeature:
         n_clusters = len(self.norm2)
         if rows.n_rows * n_clusters > MOST_SCORES:
             return None
-        begins, ends = self.indptr[matrix.indices], self.indptr[matrix.indices + 1]
+        columns, values = (part[: matrix.indptr[-1]] for part in (matrix.indices, matrix.data))
+        begins, ends = self.indptr[columns], self.indptr[columns + 1]
         lengths = ends - begins
         if np.any(lengths < 0) or np.any(lengths > n_clusters) or np.any(begins < 0):
             raise ValueError("The model's centers by feature are damaged. Save the model again.")
@@ -71,7 +72,7 @@ class CentersByFeature:
         if total and (clusters.min() < 0 or clusters.max() >= n_clusters):
             raise ValueError("The model's centers by feature are damaged. Save the model again.")
         row_of_entry = np.repeat(np.arange(rows.n_rows), np.diff(matrix.indptr))
-        products = np.repeat(matrix.data.astype(np.float64), lengths) * self.values[places]
+        products = np.repeat(values.astype(np.float64), lengths) * self.values[places]
         cells = np.repeat(row_of_entry, lengths) * n_clusters + clusters
         scores = np.bincount(cells, products, minlength=rows.n_rows * n_clusters)
         scores = scores.astype(np.float64, copy=False)  # of no entries numpy makes integers

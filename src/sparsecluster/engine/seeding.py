@@ -17,8 +17,8 @@ from sparsecluster.data.rows import MAX_INDEX, Rows
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine.assignment import make_assigner
 from sparsecluster.engine.empty import warn_fewer_distinct
-from sparsecluster.engine.names import check_name
 from sparsecluster.engine.setting import SeedSetting, Setting
+from sparsecluster.names import check_name
 
 # Squared chords of the unit sphere are 2 - 2 cos, so 1.5 - cos = (squared chord + 1) / 2.
 SPHERICAL_FLOOR = 1.0
