@@ -15,6 +15,7 @@ from sparsecluster.cli.convert import convert
 from sparsecluster.cli.fit import fit
 from sparsecluster.cli.inspect import inspect
 from sparsecluster.cli.predict import predict
+from sparsecluster.cli.report import report
 from sparsecluster.cli.seed import seed
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
@@ -43,7 +44,7 @@ app = App(
 )
 app.meta.suppress_keyboard_interrupt = False
 app.register_install_completion_command(name="--install-completion")
-for command in (fit, predict, convert, inspect, seed):
+for command in (fit, predict, convert, inspect, report, seed):
     app.command(command)
 
 

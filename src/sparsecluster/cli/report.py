@@ -1,0 +1,77 @@
+"""`sparsecluster report`: a page about a model, to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from sparsecluster.cli.options import Reading, Running
+from sparsecluster.cli.screen import Screen
+
+DEFAULTS: tuple[Any, ...] = (Reading(), Running())
+
+
+def report(
+    model: Path,
+    data: Path | None = None,
+    *,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    terms: int = 10,
+    examples: int = 3,
+    reading: Reading = DEFAULTS[0],
+    running: Running = DEFAULTS[1],
+) -> None:
+    """Write a page about a model: how the fit went, and its clusters with sizes and top terms.
+
+    With data also how far their rows are from the centers, and which are nearest. They are read as
+    those of the model were, block by block: they may be larger than memory.
+
+    Parameters
+    ----------
+    model
+        A model that fit wrote.
+    data
+        A store, or a file as convert takes it; of text the nearest documents are shown.
+    out
+        The page to write, by default the name of the model with .html.
+    terms
+        How many terms to show for each cluster.
+    examples
+        How many of the rows nearest to each center to show.
+    """
+    from sparsecluster.data.read import read_blocks
+    from sparsecluster.model import load_model
+    from sparsecluster.report.facts import documents
+    from sparsecluster.report.report import write_report
+
+    out = model.with_suffix(".html") if out is None else out
+    _check_target(out, model)
+    if data is None and reading != Reading():
+        raise ValueError("Options for reading are of no use without data.")
+    screen = Screen(running)
+    estimator = load_model(model)
+    estimator.n_threads = running.threads
+    rows, texts, title, about = None, None, model.name, f"reporting on {model.name}"
+    with screen.warnings_in_words(), screen.progress(about, data) as show:
+        if data is not None:
+            options = reading.for_read(running.threads)
+            rows = read_blocks(data, options, like=estimator, progress=show)
+            texts = documents(data, estimator, reading.format)
+            title += f" with {data.name}"
+        found = write_report(
+            estimator, out, rows, terms=terms, examples=examples, texts=texts, title=title
+        )
+    summary = {"report": str(out), "clusters": int(estimator.n_clusters_), **found}
+    screen.result(summary, f"{out}: a page on {estimator.n_clusters_:,} clusters")
+
+
+def _check_target(out: Path, model: Path) -> None:
+    """Refuse, before any work, a place where the page cannot be written."""
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder; the page is a file.")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"{out}: there is no folder {out.absolute().parent}.")
+    if out.absolute() == model.absolute():
+        raise ValueError(f"{out} is the model itself. Give the page another name (--out).")

@@ -1,0 +1,1 @@
+"""A fitted model as a page to look at."""

@@ -1,0 +1,183 @@
+"""Small pictures as SVG, made by hand: colours and fonts come from the page around them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+WIDTH, HEIGHT = 520, 220
+LEFT, RIGHT, TOP, BOTTOM = 64, 18, 12, 38
+MOST_POINTS = 1000
+MOST_BARS = 150
+WIDEST_BAR = 40.0
+UNEVEN = 20  # times the median that the largest value must be for a logarithmic scale
+LEAST_ON_LOG = 0.7  # where the axis of counts begins, so that a count of one is seen
+
+
+class Axis:
+    """From values to places along one side of a picture."""
+
+    def __init__(self, low: float, high: float, begin: float, end: float, scale: str) -> None:
+        if low == high:
+            margin = abs(low) / 2 or 0.5
+            low, high = low - margin * (scale == "linear"), high + margin
+        self._low, self._high, self._begin, self._end = low, high, begin, end
+        self._scale = scale
+
+    def place(self, value: float) -> float:
+        """Where a value is; what lies outside is put at the end of the axis."""
+        low, high = self._bent(self._low), self._bent(self._high)
+        share = (self._bent(max(value, self._low)) - low) / (high - low)
+        return self._begin + min(max(share, 0.0), 1.0) * (self._end - self._begin)
+
+    def _bent(self, value: float) -> float:
+        if self._scale == "log":
+            return math.log(value)
+        return math.log1p(value) if self._scale == "log1p" else value
+
+    def ticks(self) -> list[float]:
+        """A few round values along the axis."""
+        if self._scale == "linear":
+            return _round_steps(self._low, self._high)
+        least = math.floor(math.log10(self._low)) if self._low > 0 else 0
+        powers = range(least, math.ceil(math.log10(max(self._high, 1.0))) + 1)
+        thinned = powers[:: max(1, len(powers) // 5)]
+        ticks = [10.0**power for power in thinned]
+        inside = [tick for tick in ticks if self._low <= tick <= self._high]
+        if len(inside) < 2:
+            return _round_steps(self._low, self._high)
+        return [0.0, *inside] if self._low == 0 else inside
+
+
+def _round_steps(low: float, high: float) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten within a range: three to seven of them."""
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next((power * times for times in (1, 2, 5, 10) if power * times >= rough), rough)
+    first = math.ceil(low / step - 1e-9)
+    return [step * i for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def number(value: float) -> str:
+    """A number for an axis."""
+    return f"{value:,.6g}"
+
+
+def line_plot(
+    x: Sequence[float], y: Sequence[float], *, title: str, below: str, scale: str = "linear"
+) -> str:
+    """Values against iterations: a line, with the last value marked."""
+    points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b) and b >= 0]
+    if not points:
+        return ""
+    step = -(-len(points) // MOST_POINTS)
+    points = [*points[:-1:step], points[-1]]
+    values = [b for _, b in points]
+    low = {"linear": min(values), "log": max(min(values), 1e-300), "log1p": 0.0}[scale]
+    high = max(values)
+    if scale == "linear":
+        margin = 0.05 * (high - low)
+        low, high = max(low - margin, 0.0), high + margin
+    across = Axis(points[0][0], points[-1][0], LEFT + 6, WIDTH - RIGHT - 6, "linear")
+    up = Axis(low, high, HEIGHT - BOTTOM, TOP, scale)
+    places = [f"{across.place(a):.1f},{up.place(b):.1f}" for a, b in points]
+    last_x, last_y = places[-1].split(",")
+    dots = [f'<circle class="dot" cx="{last_x}" cy="{last_y}" r="3.5"/>']
+    if len(points) <= 60:
+        dots = [
+            f'<circle class="dot" cx="{place.split(",")[0]}" cy="{place.split(",")[1]}" r="2.5">'
+            f"<title>{below} {number(a)}: {b:,.8g}</title></circle>"
+            for place, (a, b) in zip(places, points, strict=True)
+        ] + dots
+    whole = [tick for tick in across.ticks() if tick.is_integer()] or [points[0][0]]
+    return _picture(
+        title,
+        _grid(up) + _below(across, whole, below),
+        f'<polyline class="line" points="{" ".join(places)}"/>',
+        *dots,
+    )
+
+
+def size_plot(
+    clusters: Sequence[int], sizes: np.ndarray, *, title: str, linked: frozenset[int]
+) -> str:
+    """Sizes of clusters, largest first: a bar each, or one outline where they are very many."""
+    median, largest = float(np.median(sizes)), float(sizes.max())
+    if largest <= 0:
+        return ""
+    log = largest > UNEVEN * max(median, 1.0)
+    width = min((WIDTH - LEFT - RIGHT) / len(sizes), WIDEST_BAR)
+    up = Axis(
+        LEAST_ON_LOG if log else 0.0, largest, HEIGHT - BOTTOM, TOP, "log" if log else "linear"
+    )
+    heights = [up.place(float(size)) for size in sizes]
+    base = HEIGHT - BOTTOM
+    if len(sizes) <= MOST_BARS:
+        gap = min(width * 0.15, 2.0)
+        bars = [
+            _bar(cluster, size, LEFT + i * width, height, width - gap, linked)
+            for i, (cluster, size, height) in enumerate(zip(clusters, sizes, heights, strict=True))
+        ]
+    else:
+        steps = " ".join(f"V{height:.1f}h{width:.3f}" for height in heights)
+        bars = [f'<path class="bars" d="M{LEFT},{base} {steps} V{base} Z"/>']
+    last = LEFT + (max(len(sizes), 2) - 0.5) * width
+    across = Axis(1, max(len(sizes), 2), LEFT + width / 2, last, "linear")
+    ticks = [tick for tick in across.ticks() if tick.is_integer() and tick <= len(sizes)]
+    level = up.place(median)
+    middle = ""
+    if len(sizes) > 2:
+        middle = (
+            f'<line class="median" x1="{LEFT}" x2="{WIDTH - RIGHT}" '
+            f'y1="{level:.1f}" y2="{level:.1f}"/>'
+            f'<text class="tick median-name" x="{WIDTH - RIGHT}" y="{level - 4:.1f}" '
+            f'text-anchor="end">median {number(median)}</text>'
+        )
+    below = "clusters, largest first" + (" (rows on a logarithmic scale)" if log else "")
+    return _picture(title, _grid(up) + _below(across, ticks or [1], below), *bars, middle)
+
+
+def _bar(cluster: int, size: Any, x: float, y: float, width: float, linked: frozenset[int]) -> str:
+    bar = (
+        f'<rect class="bars" x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" '
+        f'height="{max(HEIGHT - BOTTOM - y, 0):.1f}">'
+        f"<title>cluster {cluster}: {int(size):,}</title></rect>"
+    )
+    return f'<a href="#c{cluster}">{bar}</a>' if cluster in linked else bar
+
+
+def _grid(up: Axis) -> str:
+    """Lines across the picture, with their values at the left."""
+    parts = []
+    for tick in up.ticks():
+        y = up.place(tick)
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(tick)}'
+            f"</text>"
+        )
+    return "".join(parts)
+
+
+def _below(across: Axis, ticks: Sequence[float], name: str) -> str:
+    """Values and name of the axis below the picture."""
+    parts = [
+        f'<text class="tick" x="{across.place(tick):.1f}" y="{HEIGHT - BOTTOM + 15}" '
+        f'text-anchor="middle">{number(tick)}</text>'
+        for tick in ticks
+    ]
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(
+        f'<text class="axis" x="{middle:.1f}" y="{HEIGHT - 4}" text-anchor="middle">{name}</text>'
+    )
+    return "".join(parts)
+
+
+def _picture(title: str, *parts: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
+        f"<title>{title}</title>{''.join(parts)}</svg>"
+    )
