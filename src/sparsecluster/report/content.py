@@ -52,8 +52,7 @@ class Content:
     @property
     def other_data(self) -> bool:
         """Whether the rows that were looked through are others than the known sizes tell of."""
-        known = self.survey is not None and self.fitted is not None
-        return known and not (self.survey is not None and self.survey.same_rows)
+        return self.fitted is not None and self.survey is not None and not self.survey.same_rows
 
     @property
     def sizes(self) -> np.ndarray | None:

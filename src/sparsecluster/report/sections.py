@@ -44,9 +44,9 @@ def tiles(content: Content) -> str:
 
 
 def _rows_of_fit(content: Content) -> int | None:
-    if content.fitted is not None:
-        return int(content.fitted.counts.sum())
-    return None if content.survey is None else content.survey.n_rows
+    """How many rows were fitted; None where the model does not tell."""
+    known = content.fitted is not None and content.fitted.labels is not None
+    return int(content.fitted.counts.sum()) if known and content.fitted is not None else None
 
 
 def making(content: Content, version: str) -> str:
@@ -118,9 +118,9 @@ def _about_data(content: Content, survey: Survey) -> str:
             said += f"; without weights their cost is {cost:,.6g}"
         return said
     said = f"{survey.n_rows:,} rows, cost {cost:,.6g}"
-    if content.other_data:
+    if _rows_of_fit(content) is not None:
         return f"other data than those of the fit: {said}"
-    return f"{said}; the model does not keep the clusters of the rows that it was fitted to"
+    return f"{said}; the model does not tell whether it was fitted to them"
 
 
 # --- pictures ---------------------------------------------------------------------------------
@@ -189,13 +189,13 @@ def sizes(content: Content) -> str:
 def _uneven(counts: np.ndarray) -> str:
     total = max(float(counts.sum()), 1.0)
     lines = [
-        ("largest", f"{int(counts.max()):,} rows, {counts.max() / total:.1%} of all"),
-        ("median", f"{np.median(counts):,.6g} rows"),
-        ("smallest", f"{int(counts.min()):,} rows"),
-        ("of one row", _how_many(int((counts == 1).sum()))),
+        ("largest", f"{_how_many(counts.max(), 'row')}, {counts.max() / total:.1%} of all"),
+        ("median", _how_many(np.median(counts), "row")),
+        ("smallest", _how_many(counts.min(), "row")),
+        ("of one row", _how_many((counts == 1).sum(), "cluster")),
     ]
     if not counts.all():
-        lines.append(("empty", _how_many(int((counts == 0).sum()))))
+        lines.append(("empty", _how_many((counts == 0).sum(), "cluster")))
     half = int(np.searchsorted(np.cumsum(np.sort(counts)[::-1]), total / 2)) + 1
     lines.append(
         ("half of all rows", "in the largest" if half == 1 else f"in the {half:,} largest")
@@ -204,5 +204,5 @@ def _uneven(counts: np.ndarray) -> str:
     return f'<dl class="making">{items}</dl>'
 
 
-def _how_many(n: int) -> str:
-    return {0: "no cluster", 1: "1 cluster"}.get(n, f"{n:,} clusters")
+def _how_many(n: float, noun: str) -> str:
+    return f"no {noun}" if n == 0 else f"{n:,.12g} {noun}{'' if n == 1 else 's'}"
