@@ -158,7 +158,9 @@ def history(estimator: Any) -> str:
 def _of_runs(estimator: Any, records: Any) -> str:
     if estimator.n_init == 1 or hasattr(estimator, "counts_"):
         return ""
-    return f"<p>Of {estimator.n_init} runs this is the one kept, number {records[-1].run}.</p>"
+    return (
+        f"<p>Of {estimator.n_init} runs this is the one kept, run {records[-1].run} (from 0).</p>"
+    )
 
 
 def sizes(content: Content) -> str:

@@ -12,18 +12,26 @@ LONGEST_TEXT = 160
 
 def clusters(content: Content) -> str:
     """The table of the clusters, largest first."""
-    heads = _heads(content)
-    cells = "".join(f'<th scope="col" class="{kind}">{name}</th>' for name, kind in heads)
+    heads = "".join(f'<th scope="col" class="{kind}">{name}</th>' for name, kind in _heads(content))
     lines = "".join(_line(content, cluster) for cluster in content.shown)
     rest = content.n_clusters - len(content.shown)
-    left_out = (
-        f'<p id="rest">The other {rest:,} clusters, none of them larger, are left out.</p>'
-        if rest
-        else ""
-    )
+    left_out = f"<p>The other {rest:,} clusters, none of them larger, are left out.</p>"
     return (
-        f'<table id="table"><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>{left_out}'
+        f'<p class="note">{_note(content)}</p><table id="table"><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{lines}</tbody></table>{left_out if rest else ''}"
     )
+
+
+def _note(content: Content) -> str:
+    """How to read the table."""
+    columns = "Terms are the columns" if len(content.names) else "Shown are the columns"
+    said = (
+        f"{columns} with the largest weights in the center; the bar beside each is its weight "
+        f"against the largest of its cluster. Clusters, columns and rows are counted from 0."
+    )
+    if content.survey is not None and content.estimator._metric == "cosine":
+        said += " A squared distance is twice what the cosine lacks of 1."
+    return said
 
 
 def _heads(content: Content) -> list[tuple[str, str]]:
