@@ -81,7 +81,8 @@ def line_plot(
     if scale == "linear":
         margin = 0.05 * (high - low)
         low, high = max(low - margin, 0.0), high + margin
-    across = Axis(points[0][0], points[-1][0], LEFT + 6, WIDTH - RIGHT - 6, "linear")
+    numbers = [a for a, _ in points]
+    across = Axis(min(numbers), max(numbers), LEFT + 6, WIDTH - RIGHT - 6, "linear")
     up = Axis(low, high, HEIGHT - BOTTOM, TOP, scale)
     places = [f"{across.place(a):.1f},{up.place(b):.1f}" for a, b in points]
     last_x, last_y = places[-1].split(",")

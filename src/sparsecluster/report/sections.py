@@ -45,8 +45,8 @@ def tiles(content: Content) -> str:
 
 def _rows_of_fit(content: Content) -> int | None:
     """How many rows were fitted; None where the model does not tell."""
-    known = content.fitted is not None and content.fitted.labels is not None
-    return int(content.fitted.counts.sum()) if known and content.fitted is not None else None
+    fitted = content.fitted
+    return None if fitted is None or fitted.labels is None else len(fitted.labels)
 
 
 def making(content: Content, version: str) -> str:
