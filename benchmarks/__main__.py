@@ -1,4 +1,4 @@
-"""Command line: `python -m benchmarks [quick|full|batches|scaling|import|reading] [options]`."""
+"""Command line: `python -m benchmarks [COMMAND] [options]`; the README lists the commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import batches, data, full, memory, quick, reading, scaling, startup
+from . import batches, data, full, larger, memory, quick, reading, scaling, startup
 from .harness import Harness
 from .options import Options
 from .report import Report
@@ -28,9 +28,10 @@ COMMANDS = {
     "scaling": scaling.run,
     "import": startup.run,
     "reading": reading.run,
+    "larger": larger.run,
 }
-WITHOUT_DATA = ("import", "reading")
-TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0}
+WITHOUT_DATA = ("import", "reading", "larger")
+TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 
@@ -54,6 +55,10 @@ def parser() -> argparse.ArgumentParser:
                       help="stop a peer at X times the fastest peer's time (full: 2)")  # fmt: skip
     made.add_argument("--memory", type=float, metavar="GB",
                       help="stop a process above this (60%% of the machine)")  # fmt: skip
+    made.add_argument("--size", type=float, metavar="MB",
+                      help=f"size of the store of `larger` ({larger.SIZE})")  # fmt: skip
+    made.add_argument("--limit", type=float, metavar="MB",
+                      help="what a process of `larger` may use (a third)")  # fmt: skip
     made.add_argument("--out", type=Path, metavar="FILE", help="JSON file; the plot lies beside it")
     made.add_argument("--resume", action="store_true",
                       help="take the peers' runs from the file of --out")  # fmt: skip
