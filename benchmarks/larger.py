@@ -285,7 +285,9 @@ def watch(pid: int, step: Step) -> None:
             if line.startswith("read_bytes:"):
                 step.read = int(line.split()[1]) / 1e6
         file = group_file(pid, PEAKS)
-        if file is not None and file != group_file(os.getpid(), PEAKS):  # it has entered
+        # Before it enters its group it is in ours, and when it has ended in that of all.
+        others = (None, group_file(os.getpid(), PEAKS), GROUPS_1 / PEAKS[0], GROUPS_2 / PEAKS[0])
+        if file not in others:
             step.group_peak = max(step.group_peak or 0.0, int(file.read_text()) / 1e6)
 
 
