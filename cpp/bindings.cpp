@@ -469,6 +469,12 @@ NB_MODULE(_core, m) {
                  self.rows->show(n_rows);
              },
              "n_rows"_a)
+        .def("stream",
+             [](PyRows& self, int64_t chunk_bytes) {
+                 self.rows->streamed = true;
+                 self.rows->chunk_bytes = chunk_bytes;
+             },
+             "chunk_bytes"_a)
         .def("cover", [](PyRows& self, double norm) { self.rows->cover(norm); }, "norm"_a)
         .def_prop_ro("n_rows", [](const PyRows& self) { return self.rows->n_rows(); })
         .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })

@@ -73,6 +73,17 @@ public:
     // Lets a selection show its first rows only; what lies behind them stays known.
     void show(int64_t n_rows);
 
+    // Rows of a file that is larger than memory: they are to be read from front to back, chunk by chunk, and are
+    // asked for before they are needed. Results do not depend on it.
+    bool streamed = false;
+    int64_t chunk_bytes = int64_t(32) << 20;
+    // Ends of runs of rows that are small against memory; one run where rows are not streamed.
+    std::vector<int64_t> chunk_ends() const;
+    // Has the system bring these rows into memory, meanwhile.
+    void will_need(int64_t begin, int64_t end) const;
+    // To be called on the way through all rows with what comes next: asks for what comes after that.
+    void read_ahead(int64_t begin, int64_t end) const;
+
     // Makes room in the scaled space for vectors of this norm (starting centers may lie far away).
     void cover(double norm);
 

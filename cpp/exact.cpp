@@ -68,11 +68,14 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
     return nearest;
 }
 
-void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
-                   int64_t n_ids, double* out, int n_threads) {
+namespace {
+
+// Those of the listed rows from first to last; labels and distances go by their places in the list.
+void own_distances_between(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
+                           int64_t first, int64_t last, double* out, int n_threads) {
     constexpr int64_t kPortion = 1024;
     const Groups groups = group_ids(centers.size(), [&](const auto& note) {
-        for (int64_t p = 0; p < n_ids; ++p) note(labels[ids ? ids[p] : p], p);
+        for (int64_t p = first; p < last; ++p) note(labels[ids ? ids[p] : p], p);
     });
     std::vector<Portion> portions;
     for (int64_t k = 0; k < centers.size(); ++k)
@@ -96,6 +99,19 @@ void own_distances(const Rows& rows, const Centers& centers, const int32_t* labe
             });
         },
         rows.matrix);
+}
+
+}  // namespace
+
+void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
+                   int64_t n_ids, double* out, int n_threads) {
+    if (ids) return own_distances_between(rows, centers, labels, ids, 0, n_ids, out, n_threads);
+    int64_t begin = 0;
+    for (const int64_t end : rows.chunk_ends()) {
+        rows.will_need(begin, end);
+        own_distances_between(rows, centers, labels, ids, begin, std::min(end, n_ids), out, n_threads);
+        begin = end;
+    }
 }
 
 template <class Out>

@@ -1,4 +1,7 @@
 // Inspection of input rows: structure, values, norms, and statistics of the columns.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <limits>
 
@@ -51,6 +54,7 @@ Finding Rows::inspect(int n_threads) {
             std::vector<Finding> findings(n_blocks);
             parallel_blocks(n_blocks, n_threads, [&](int64_t block, int) {
                 const int64_t end = std::min(n, (block + 1) * kBlock);
+                read_ahead(block * kBlock, end);
                 for (int64_t i = block * kBlock; i < end; ++i) {
                     const Fault fault = inspect_row(view, i, norm2[i]);
                     // Unsorted rows can be mended, so a worse fault in the same block takes precedence.
@@ -95,6 +99,62 @@ Rows Rows::select(const int64_t* ids, int64_t n_ids) const {
     return rows;
 }
 
+std::vector<int64_t> Rows::chunk_ends() const {
+    const int64_t n = n_rows();
+    std::vector<int64_t> ends;
+    std::visit(
+        [&](const auto& view) {
+            using View = std::decay_t<decltype(view)>;
+            constexpr int64_t kEntryBytes = sizeof(typename View::Value) + sizeof(typename View::Index);
+            if (!streamed || !view.indptr || view.selected) return;
+            int64_t begin = 0;
+            while (begin < n) {
+                const int64_t last = view.indptr[begin] + chunk_bytes / kEntryBytes;
+                const int64_t* const end = std::upper_bound(view.indptr + begin + 1, view.indptr + n, last);
+                begin = end - view.indptr;
+                ends.push_back(begin);
+            }
+        },
+        matrix);
+    if (ends.empty()) ends.push_back(n);
+    return ends;
+}
+
+namespace {
+
+template <class T>
+void ask_for(const T* begin, const T* end) {
+    static const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
+    const uintptr_t first = reinterpret_cast<uintptr_t>(begin) & ~(page - 1);
+    const uintptr_t last = reinterpret_cast<uintptr_t>(end);
+    // Where the system has other plans the pages come when they are read.
+    if (last > first) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_WILLNEED);
+}
+
+}  // namespace
+
+void Rows::will_need(int64_t begin, int64_t end) const {
+    if (!streamed) return;
+    std::visit(
+        [&](const auto& view) {
+            end = std::min(end, view.n_rows);
+            if (!view.indptr || view.selected || begin >= end) return;
+            ask_for(view.features + view.indptr[begin], view.features + view.indptr[end]);
+            ask_for(view.values + view.indptr[begin], view.values + view.indptr[end]);
+        },
+        matrix);
+}
+
+void Rows::read_ahead(int64_t begin, int64_t end) const {
+    constexpr int64_t kStepBytes = int64_t(1) << 20, kSteps = 4;
+    if (!streamed || n_rows() == 0) return;
+    const int64_t row_bytes = nnz() / n_rows() * 8 + 8;
+    const int64_t step = std::max<int64_t>(kStepBytes / row_bytes, 1);
+    if (begin == 0) will_need(0, kSteps * step);
+    for (int64_t at = (begin + step - 1) / step * step; at < end; at += step)
+        will_need(at + kSteps * step, at + (kSteps + 1) * step);
+}
+
 void Rows::show(int64_t n_rows) {
     std::visit([&](auto& view) { view.n_rows = n_rows; }, matrix);
 }
@@ -135,6 +195,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
     std::visit(
         [&](const auto& view) {
             for (int64_t i = 0; i < n; ++i) {
+                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
                 const auto row = view.row(i);
                 total_weight += weight(i);
                 for (int64_t e = 0; e < row.size; ++e) {
@@ -151,6 +212,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
             // Deviations of the stored entries first, then of the zeros: no cancellation.
             std::vector<double> stored_weight(weights ? d : 0, 0.0);
             for (int64_t i = 0; i < n; ++i) {
+                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
                 const auto row = view.row(i);
                 for (int64_t e = 0; e < row.size; ++e) {
                     const auto f = row.features[e];

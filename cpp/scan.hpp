@@ -198,6 +198,7 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
             parallel_blocks((n_ids + block - 1) / block, n_threads, [&](int64_t b, int thread) {
                 ScanScratch& scratch = scratches[thread];
                 const int64_t block_end = std::min(n_ids, (b + 1) * block);
+                if (!ids) rows.read_ahead(b * block, block_end);
                 for (int64_t begin = b * block, end; begin < block_end; begin = end) {
                     end = end_of_pack(view, ids, begin, block_end);
                     score_block(view, rows.scale, index, ids, begin, end, scratch);

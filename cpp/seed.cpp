@@ -60,12 +60,12 @@ public:
     Seeder(const Rows& rows, const Matrix<V, I>& view, const SeedOptions& options)
         : rows_(rows), view_(view), options_(options), n_(view.n_rows),
           distance2_(n_, std::numeric_limits<double>::infinity()), offset_(n_),
-          most_(n_, std::numeric_limits<double>::infinity()),
+          most_(rows.streamed ? 0 : n_, std::numeric_limits<double>::infinity()),
           block_potential_((n_ + kBlock - 1) / kBlock),
           n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))), team_(n_threads_),
           states_(n_threads_) {
         // In dense rows everything shares features, so there is nothing to find by columns.
-        by_columns_ = view.indptr && Screen::bytes(view) <= options.memory_limit;
+        by_columns_ = view.indptr && !rows.streamed && Screen::bytes(view) <= options.memory_limit;
         if (by_columns_) screen_.build(view, rows);
     }
 
@@ -81,11 +81,15 @@ public:
             const auto started = std::chrono::steady_clock::now();
             best_.row = -1;
             checked_ = 0;
-            if (by_columns)
-                try_by_columns();
-            else
-                try_together();
-            accept(best_);
+            if (rows_.streamed) {
+                try_in_one_pass();
+            } else {
+                if (by_columns)
+                    try_by_columns();
+                else
+                    try_together();
+                accept(best_);
+            }
             seeds.rows.push_back(best_.row);
             const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
             if (by_columns) {
@@ -110,9 +114,16 @@ private:
         int exponent = 0;
         if (bound > 0) std::frexp(bound, &exponent);
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
-        std::vector<int32_t> all(n_);
-        std::iota(all.begin(), all.end(), 0);
-        measure(row, all, [&](int64_t, int32_t i, double distance2) { distance2_[i] = distance2; });
+        if (rows_.streamed) {
+            for (int64_t i = 0; i < n_; ++i) {
+                if (i % kBlock == 0) rows_.read_ahead(i, i + kBlock), poll_interrupt();
+                distance2_[i] = distance2_to(row, i);
+            }
+        } else {
+            std::vector<int32_t> all(n_);
+            std::iota(all.begin(), all.end(), 0);
+            measure(row, all, [&](int64_t, int32_t i, double distance2) { distance2_[i] = distance2; });
+        }
         for (size_t b = 0; b < block_potential_.size(); ++b) refresh_block(int64_t(b));
     }
 
@@ -219,7 +230,7 @@ private:
                             [&](int64_t portion, int32_t i, double distance2) {
                                 if (distance2 >= distance2_[i]) return;
                                 Trial& part = parts[portion];
-                                part.gain += std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
+                                part.gain += gain_of(i, distance2);
                                 part.nearer.push_back(i);
                                 part.distance2.push_back(distance2);
                             });
@@ -252,8 +263,94 @@ private:
         });
     }
 
+    // For rows that come from a file: what survives the screen is measured at once, while it is in memory. Of the
+    // candidate that wins the new distances are at hand, or come by a second pass where there are too many.
+    void try_in_one_pass() {
+        index_candidates();
+        const size_t n_candidates = candidates_.size();
+        const int64_t room = options_.memory_limit / 4 / int64_t(sizeof(int32_t) + sizeof(double)) /
+                             int64_t(n_candidates * states_.size());
+        std::vector<std::vector<Trial>> trials(states_.size(), std::vector<Trial>(n_candidates));
+        std::vector<char> full(n_candidates * states_.size(), 0);
+        for (auto& of_thread : trials)
+            for (Trial& trial : of_thread) trial.gain = 0;
+        scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
+             [&](const Scanned& scanned, const auto&, int thread) {
+                 const double least = double(offset_[scanned.row]) - scanned.error;
+                 for (size_t c = 0; c < n_candidates; ++c) {
+                     if (scanned.scores[c] < least) continue;
+                     const double distance2 = distance2_to(candidates_[c].row, scanned.row);
+                     if (distance2 >= distance2_[scanned.row]) continue;
+                     Trial& trial = trials[thread][c];
+                     trial.gain += gain_of(scanned.row, distance2);
+                     if (int64_t(trial.nearer.size()) < room) {
+                         trial.nearer.push_back(int32_t(scanned.row));
+                         trial.distance2.push_back(distance2);
+                     } else {
+                         full[c * trials.size() + thread] = 1;
+                     }
+                 }
+             });
+        size_t winner = 0;
+        for (size_t c = 0; c < n_candidates; ++c) {
+            current_.row = candidates_[c].row;
+            current_.gain = 0;
+            for (const auto& of_thread : trials) current_.gain += of_thread[c].gain;
+            if (!current_.better_than(best_)) continue;
+            best_.row = current_.row;
+            best_.gain = current_.gain;
+            winner = c;
+        }
+        const auto first = full.begin() + int64_t(winner * trials.size());
+        if (std::find(first, first + int64_t(trials.size()), char(1)) == first + int64_t(trials.size())) {
+            for (const auto& of_thread : trials) accept(of_thread[winner]);
+            return;
+        }
+        trials.clear();
+        scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
+             [&](const Scanned& scanned, const auto&, int) {
+                 if (scanned.scores[winner] < double(offset_[scanned.row]) - scanned.error) return;
+                 const double distance2 = distance2_to(best_.row, scanned.row);
+                 distance2_[scanned.row] = std::min(distance2_[scanned.row], distance2);
+             });
+        for (size_t b = 0; b < block_potential_.size(); ++b) refresh_block(int64_t(b));
+    }
+
+    int64_t gain_of(int64_t i, double distance2) const {
+        return std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
+    }
+
+    // The squared distance that measure() gives: the same products in the same order, without those with zero.
+    double distance2_to(int64_t candidate_row, int64_t i) const {
+        const auto candidate = view_.row(candidate_row), other = view_.row(i);
+        double product = 0;
+        for (int64_t a = 0, b = 0; a < other.size && b < candidate.size;) {
+            if (other.features[a] < candidate.features[b]) {
+                ++a;
+            } else if (other.features[a] > candidate.features[b]) {
+                ++b;
+            } else {
+                product += double(candidate.values[b++]) * double(other.values[a++]);
+            }
+        }
+        const double norms = rows_.norm2[i] + rows_.norm2[candidate_row], expanded = norms - 2 * product;
+        return expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate);
+    }
+
     // Screens all candidates together, as if they were centers: pays while most rows survive the other screen.
     void screen_together() {
+        index_candidates();
+        for (ThreadState& state : states_) {
+            state.survivors.resize(candidates_.size());
+            for (Survivors& survivors : state.survivors) {
+                survivors.rows.clear();
+                survivors.most = 0;
+            }
+        }
+        scan_for_survivors();
+    }
+
+    void index_candidates() {
         Centers centers;
         centers.n_features = view_.n_features;
         centers.items.resize(candidates_.size());
@@ -264,13 +361,9 @@ private:
             centers.items[c].norm2 = rows_.norm2[candidates_[c].row];
         }
         index_.build(centers, rows_.scale, {kHeadLimit, direct_limit(rows_)}, n_threads_);
-        for (ThreadState& state : states_) {
-            state.survivors.resize(candidates_.size());
-            for (Survivors& survivors : state.survivors) {
-                survivors.rows.clear();
-                survivors.most = 0;
-            }
-        }
+    }
+
+    void scan_for_survivors() {
         scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
              [&](const Scanned& scanned, const auto&, int thread) {
                  const double least = double(offset_[scanned.row]) - scanned.error;

@@ -86,35 +86,44 @@ double Sums::squared_spread(const Row<V, I>& row) const {
     return inside + std::max(0.0, mean_norm2_ - covered);
 }
 
-Sums::Changes Sums::take_changes(const int32_t* labels, UpdateStats& stats) {
-    const int64_t n = rows_.n_rows();
+Sums::Changes Sums::take_changes(const int32_t* labels, int64_t begin, int64_t end, UpdateStats& stats) {
     auto visit_changes = [&](const auto& note) {
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = begin; i < end; ++i) {
             if (labels[i] == labels_[i]) continue;
             if (labels[i] >= 0) note(labels[i], i);
             if (labels_[i] >= 0) note(labels_[i], ~i);
         }
     };
     Changes changes = group_ids(size(), visit_changes);
-    for (int64_t i = 0; i < n; ++i) stats.moved += labels[i] != labels_[i];
-    if (!fixed_point_) {
-        // All members of the clusters that changed.
-        std::vector<char> changed(size());
-        for (int64_t k = 0; k < size(); ++k) changed[k] = changes.begin[k] < changes.begin[k + 1];
-        auto visit_members = [&](const auto& note) {
-            for (int64_t i = 0; i < n; ++i)
-                if (labels[i] >= 0 && changed[labels[i]]) note(labels[i], i);
-        };
-        changes = group_ids(size(), visit_members);
-        for (int64_t k = 0; k < size(); ++k)
-            if (changed[k]) clusters_[k].weight = 0;
-    }
-    std::copy_n(labels, n, labels_.begin());
+    for (int64_t i = begin; i < end; ++i) stats.moved += labels[i] != labels_[i];
+    std::copy(labels + begin, labels + end, labels_.begin() + begin);
     return changes;
 }
 
+Sums::Changes Sums::members_of_changed(const int32_t* labels, const Changes& changes) {
+    std::vector<char> changed(size());
+    for (int64_t k = 0; k < size(); ++k) changed[k] = changes.begin[k] < changes.begin[k + 1];
+    for (int64_t k = 0; k < size(); ++k)
+        if (changed[k]) clusters_[k].weight = 0;
+    return group_ids(size(), [&](const auto& note) {
+        for (int64_t i = 0; i < rows_.n_rows(); ++i)
+            if (labels[i] >= 0 && changed[labels[i]]) note(labels[i], i);
+    });
+}
+
+void Sums::will_need(const Changes& changes, int64_t begin, int64_t end) const {
+    if (!rows_.streamed) return;
+    // Pages hold several rows: where many changed all are asked for at once.
+    constexpr int64_t kFew = 16;
+    if (int64_t(changes.ids.size()) * kFew > end - begin) return rows_.will_need(begin, end);
+    for (const int64_t id : changes.ids) {
+        const int64_t i = id >= 0 ? id : ~id;
+        rows_.will_need(i, i + 1);
+    }
+}
+
 template <class View>
-Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll) {
+void Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll) {
     constexpr int64_t kAhead = 4;
     Cluster& cluster = clusters_[k];
     if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
@@ -163,6 +172,9 @@ Center Sums::add_changes(const View& view, const Changes& changes, int64_t k, Sc
     cluster.features.assign(features.begin(), features.end());
     cluster.sums.assign(sums.begin(), sums.end());
     cluster.weight = weight_scale_.value(cluster.fixed_weight);
+}
+
+Center Sums::mean_of(const Cluster& cluster) const {
     Center mean;
     mean.features = cluster.features;
     mean.values.resize(cluster.sums.size());
@@ -199,29 +211,47 @@ UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads)
     UpdateStats stats;
     stats.shift.assign(size(), 0.0);
     take_new_rows();
-    const Changes changes = take_changes(labels, stats);
     if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
-                if (changes.begin[k] == changes.begin[k + 1]) return;
-                Scratch& scratch = scratches_[thread];
-                if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
-                Center mean = fixed_point_ ? add_changes(view, changes, k, scratch, thread == 0)
-                                           : sum_anew(view, changes, k, scratch, thread == 0);
-                clusters_[k].explained = 0;
-                if (!(clusters_[k].weight > 0)) return;
-                mean.compute_norm();
-                clusters_[k].mean_norm2 = mean.norm2;
-                if (metric_ == Metric::cosine && mean.norm2 == 0) return;
-                Center center = place(std::move(mean), clusters_[k]);
-                stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
-                centers.items[k] = std::move(center);
-            });
-        },
-        rows_.matrix);
+    // Sums that are not in fixed point depend on the order of the rows: these are added in one go.
+    const std::vector<int64_t> ends =
+        fixed_point_ ? rows_.chunk_ends() : std::vector<int64_t>{rows_.n_rows()};
+    std::vector<char> changed(size(), 0);
+    int64_t begin = 0;
+    for (const int64_t end : ends) {
+        Changes changes = take_changes(labels, begin, end, stats);
+        will_need(changes, begin, end);
+        if (!fixed_point_) changes = members_of_changed(labels, changes);
+        std::visit(
+            [&](const auto& view) {
+                parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
+                    Scratch& scratch = scratches_[thread];
+                    if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
+                    if (changes.begin[k] < changes.begin[k + 1]) {
+                        changed[k] = 1;
+                        if (!fixed_point_)
+                            return move_center(k, sum_anew(view, changes, k, scratch, thread == 0), centers, stats);
+                        add_changes(view, changes, k, scratch, thread == 0);
+                    }
+                    if (fixed_point_ && changed[k] && end == ends.back())
+                        move_center(k, mean_of(clusters_[k]), centers, stats);
+                });
+            },
+            rows_.matrix);
+        begin = end;
+    }
     stats.cost = cost();
     return stats;
+}
+
+void Sums::move_center(int64_t k, Center mean, Centers& centers, UpdateStats& stats) {
+    clusters_[k].explained = 0;
+    if (!(clusters_[k].weight > 0)) return;
+    mean.compute_norm();
+    clusters_[k].mean_norm2 = mean.norm2;
+    if (metric_ == Metric::cosine && mean.norm2 == 0) return;
+    Center center = place(std::move(mean), clusters_[k]);
+    stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
+    centers.items[k] = std::move(center);
 }
 
 // The center that a mean makes, and what it takes off the scatter.

@@ -98,9 +98,14 @@ private:
 
     void take_new_rows();
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
-    Changes take_changes(const int32_t* labels, UpdateStats& stats);
+    Changes take_changes(const int32_t* labels, int64_t begin, int64_t end, UpdateStats& stats);
+    Changes members_of_changed(const int32_t* labels, const Changes& changes);
+    // Asks for the rows that changed, where they come from a file.
+    void will_need(const Changes& changes, int64_t begin, int64_t end) const;
     template <class View>
-    Center add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll);
+    void add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll);
+    Center mean_of(const Cluster& cluster) const;
+    void move_center(int64_t k, Center mean, Centers& centers, UpdateStats& stats);
     template <class View>
     Center sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch, bool poll);
     // Squared distance to the mean of all rows.

@@ -383,7 +383,7 @@ def test_the_command_takes_a_store(run, model, tmp_path):
         (["{model}", "missing.txt"], "missing.txt does not exist"),
         (["{model}", "--terms", "0"], "terms must be an integer of at least 1"),
         (["{model}", "--column", "text"], "of no use without data"),
-        (["{model}", "--out", "{model}"], "is the model itself"),
+        (["{model}", "--out", "{model}"], "would be written over"),
         (["{model}", "--out", "nowhere/report.html"], "there is no folder"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
@@ -82,6 +83,44 @@ def test_a_fit_from_a_store_is_that_from_memory(tmp_path, estimator, small_block
     assert same_matrix(stored.cluster_centers_, in_memory.cluster_centers_)
     assert np.array_equal(stored.predict(rows), in_memory.predict(X))
     assert np.array_equal(stored.predict(tmp_path / "x.store"), in_memory.labels_)
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """Stores are taken for larger than memory."""
+    monkeypatch.setattr("sparsecluster.data.store.available_memory", lambda: 0)
+    monkeypatch.setattr("sparsecluster.data.store.CHUNK_BYTES", 10_000)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("memory_limit", [10_000, None])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KMeans(9, random_state=0),
+        KMeans(9, random_state=0, init="random", algorithm="elkan"),
+        KMeans(9, random_state=0, algorithm="hamerly", n_init=2),
+        KMeans(9, random_state=0, refine="first-variation", max_iter=30),
+        SphericalKMeans(9, random_state=0, init="spkm++"),
+        SphericalKMeans(9, random_state=0, memory_limit=10**6),
+        MiniBatchKMeans(9, random_state=0, batch_size=50),
+        MiniBatchKMeans(9, random_state=0, batch_size=50, schedule="sculley", max_iter=2),
+    ],
+    ids=lambda one: f"{type(one).__name__} {one.init} {getattr(one, 'algorithm', '')}",
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_that_do_not_fit_into_memory_give_the_same(
+    tmp_path, streamed, estimator, memory_limit, n_threads
+):
+    X = counts(n_rows=5000, n_features=300, seed=3)
+    X = X[np.diff(X.indptr) > 0]
+    rows = convert(saved(tmp_path, X), tmp_path / "x.store", prepare=Prepare(unit=True))
+    in_memory = clone(estimator).fit(read(tmp_path / "rows.npz", prepare=Prepare(unit=True)))
+    stored = clone(estimator).set_params(memory_limit=memory_limit, n_threads=n_threads).fit(rows)
+    assert rows.streamed
+    assert np.array_equal(stored.labels_, in_memory.labels_)
+    assert stored.inertia_ == in_memory.inertia_
+    assert [one.cost for one in stored.history_] == [one.cost for one in in_memory.history_]
 
 
 @pytest.mark.parametrize("method", ["hierarchical", "bisecting", "mcmc", "random"])

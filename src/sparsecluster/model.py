@@ -66,7 +66,7 @@ def save_model(
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "library": _library_version(),
+        "library": library_version(),
         "estimator": name,
         "parameters": parameters,
         "left_out": left_out,
@@ -76,7 +76,8 @@ def save_model(
         write_tensors(partial, document, packer.tensors)
 
 
-def _library_version() -> str:
+def library_version() -> str:
+    """The version of the installed package."""
     try:
         return version("sparsecluster")
     except PackageNotFoundError:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.fit import check_outputs
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.screen import Screen
 
@@ -41,13 +42,15 @@ def report(
     examples
         How many of the rows nearest to each center to show.
     """
-    from sparsecluster.data.read import read_blocks
+    from sparsecluster.data.read import blocks_of_file
     from sparsecluster.model import load_model
     from sparsecluster.report.facts import documents
     from sparsecluster.report.report import write_report
 
     out = model.with_suffix(".html") if out is None else out
-    _check_target(out, model)
+    check_outputs(model, out)
+    if data is not None:
+        check_outputs(data, out)
     if data is None and reading != Reading():
         raise ValueError("Options for reading are of no use without data.")
     screen = Screen(running)
@@ -57,21 +60,11 @@ def report(
     with screen.warnings_in_words(), screen.progress(about, data) as show:
         if data is not None:
             options = reading.for_read(running.threads)
-            rows = read_blocks(data, options, like=estimator, progress=show)
-            texts = documents(data, estimator, reading.format)
+            rows = blocks_of_file(data, options, like=estimator, progress=show)
+            texts = documents(data, estimator, options)
             title += f" with {data.name}"
         found = write_report(
             estimator, out, rows, terms=terms, examples=examples, texts=texts, title=title
         )
     summary = {"report": str(out), "clusters": int(estimator.n_clusters_), **found}
     screen.result(summary, f"{out}: a page on {estimator.n_clusters_:,} clusters")
-
-
-def _check_target(out: Path, model: Path) -> None:
-    """Refuse, before any work, a place where the page cannot be written."""
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder; the page is a file.")
-    if not out.absolute().parent.is_dir():
-        raise ValueError(f"{out}: there is no folder {out.absolute().parent}.")
-    if out.absolute() == model.absolute():
-        raise ValueError(f"{out} is the model itself. Give the page another name (--out).")

@@ -92,8 +92,11 @@ class Rows:
 
     @property
     def in_file(self) -> bool:
-        """Whether the values are mapped from a file, and may be larger than memory."""
+        """Whether the values are mapped from a file."""
         return False
+
+    #: Whether they are too large for the file to stay in memory, and are read anew in every pass.
+    streamed = False
 
     def take(self, indices: np.ndarray) -> sp.csr_array:
         """The rows at these indices, in float64."""
@@ -201,11 +204,19 @@ def core_rows(matrix: Any) -> _core.Rows:
 
 
 def mapped_csr(
-    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, n_features: int
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    data: np.ndarray,
+    n_features: int,
+    *,
+    keep_indptr: bool = False,
 ) -> sp.csr_array:
-    """A CSR array around these arrays as they are; scipy would bring their indices to one type."""
+    """A CSR array around these arrays as they are; scipy would bring their indices to one type.
+
+    Only `indptr` is copied, to 32 bits as scipy has it, unless that is too much.
+    """
     matrix = sp.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
-    if indptr[-1] <= MAX_INDEX:
+    if indptr[-1] <= MAX_INDEX and not keep_indptr:
         indptr = indptr.astype(np.int32)
     matrix.indptr, matrix.indices, matrix.data = indptr, indices, data
     return matrix

@@ -12,9 +12,11 @@ many fits share. It is written from front to back in blocks, and is there whole 
 from __future__ import annotations
 
 import json
+import mmap
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tokenize import TokenError
@@ -36,8 +38,10 @@ from sparsecluster.data.store_writer import (
     mapped_array,
     meta_checksum,
 )
-from sparsecluster.resources import effective_n_threads
+from sparsecluster.resources import available_memory, effective_n_threads
 
+CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
+MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
 VALUE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -49,9 +53,9 @@ class StoredRows(Rows):
     """Rows of a store. They are looked at when they are first used, and again at every opening."""
 
     def __init__(self, path: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-        super().__init__(
-            mapped_csr(arrays["indptr"], arrays["indices"], arrays["data"], meta["n_features"])
-        )
+        parts = (arrays["indptr"], arrays["indices"], arrays["data"])
+        many = meta["n_rows"] > MANY_ROWS
+        super().__init__(mapped_csr(*parts, meta["n_features"], keep_indptr=many))
         self.path = path
         self.meta = meta
         self.arrays = arrays
@@ -65,6 +69,12 @@ class StoredRows(Rows):
             core = core_rows(self.matrix)
         except ValueError as error:
             raise _damaged(self.path, str(error)) from None
+        entries = [self.arrays[name] for name in BY_BLOCKS]
+        self.streamed = sum(array.nbytes for array in entries) > available_memory() // 2
+        if self.streamed:
+            core.stream(CHUNK_BYTES)
+            for array in entries:
+                _read_as_asked(array)
         n_threads = effective_n_threads(None)
         fault, row = core.inspect(n_threads)
         if fault != "none":
@@ -145,27 +155,45 @@ def _verify(
     if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
         raise _damaged(path, "indptr.npy is not as it was written")
     with ThreadPoolExecutor(n_threads) as pool:
-        for name in arrays:
-            found = list(pool.map(_crc, _parts(name, arrays, meta["blocks"])))
-            if found != meta["checksums"][name]:
+        for name, array in arrays.items():
+            crc = partial(_crc, path / f"{name}.npy", array.itemsize)
+            if list(pool.map(crc, _parts(name, arrays, meta["blocks"]))) != meta["checksums"][name]:
                 raise _damaged(path, f"{name}.npy is not as it was written")
 
 
-def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[np.ndarray]:
-    """What each block has of an array, or all of it."""
+def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tuple[int, int]]:
+    """Which elements each block has of an array, or all of them."""
     array, indptr = arrays[name], arrays["indptr"]
     if name in BY_BLOCKS:
         cuts = [0, *(int(indptr[end]) for end in ends)]
     else:
         cuts = [0, len(array)]
-    return [array[begin:end] for begin, end in pairwise(cuts)]
+    return list(pairwise(cuts))
 
 
-def _crc(array: np.ndarray) -> int:
-    crc, step = 0, PIECE // array.itemsize
-    for begin in range(0, len(array), step):
-        crc = zlib.crc32(np.ascontiguousarray(array[begin : begin + step]).data, crc)
+def _crc(path: Path, itemsize: int, part: tuple[int, int]) -> int:
+    """CRC-32 of some elements of a .npy file: read, not mapped, so that no more of it comes."""
+    begin, end = (HEADER + element * itemsize for element in part)
+    crc = 0
+    with path.open("rb", buffering=0) as file:
+        file.seek(begin)
+        while begin < end:
+            piece = file.read(min(PIECE, end - begin))
+            if not piece:
+                break
+            crc = zlib.crc32(piece, crc)
+            begin += len(piece)
     return crc
+
+
+def _read_as_asked(array: np.ndarray) -> None:
+    """Have the system read no more of a mapped file than what it is asked for: the core looks ahead
+    by itself, and what else is read would drive out what is needed."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+        base.madvise(mmap.MADV_RANDOM)
 
 
 def _damaged(path: Path, what: str) -> StoreError:

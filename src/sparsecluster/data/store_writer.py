@@ -20,7 +20,7 @@ VERSION = 1
 BLOCK_ENTRIES = 1 << 22
 HEADER = 128  # bytes of a .npy header: room for any length
 BY_BLOCKS = ("indices", "data")  # have a checksum for each block of rows, others one for all
-PIECE = 1 << 24  # bytes that are looked at together
+PIECE = 1 << 20  # bytes, or elements, that are looked at together
 
 
 class GrowingArray:

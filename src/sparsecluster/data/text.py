@@ -142,6 +142,11 @@ class TextSource(Source):
             yield self._block(indptr, indices, counts, 1.0)
         self._name_columns(list(numbers))
 
+    def documents(self) -> Iterator[str]:
+        """The documents as they are, in order."""
+        with open_stream(self.path) as stream:
+            yield from self._documents(stream)
+
     def _block(
         self, indptr: list[int], indices: list[int], counts: list[int], done: float
     ) -> Block:

@@ -15,6 +15,8 @@ ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
 def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: int) -> str:
     """The algorithm to run; 'auto' in place of Elkan where its bounds do not fit."""
     check_name("algorithm", algorithm, ALGORITHMS)
+    if algorithm == "auto" and rows.streamed:
+        return "lloyd"  # the others spare distances, not the reading, and keep floats for each row
     if algorithm == "elkan":
         needed = _core.elkan_bytes(rows.n_rows, n_clusters)
         if needed > memory_limit:

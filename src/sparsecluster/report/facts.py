@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,10 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.data.rows import as_rows
 from sparsecluster.engine import centers as centers_
-from sparsecluster.engine.resources import effective_n_threads
+from sparsecluster.resources import effective_n_threads
+
+if TYPE_CHECKING:
+    from sparsecluster.data.steps import ReadOptions
 
 MOST_COMPARED = 2000  # clusters up to which each is compared with all others
 COMPARED_AT_ONCE = 256
@@ -191,31 +194,18 @@ def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
 # --- texts ------------------------------------------------------------------------------------
 
 
-def documents(path: Any, estimator: Any, format: str | None = None) -> Iterator[str] | None:
+def documents(
+    path: Any, estimator: Any, options: ReadOptions | None = None
+) -> Iterator[str] | None:
     """The documents of a file of text, read in the way of the model; None for other data."""
     from pathlib import Path
 
-    from sparsecluster.data.formats import TEXTS, format_of, open_source
-    from sparsecluster.data.recipe import Recipe
-    from sparsecluster.data.store import is_store
+    from sparsecluster.data.steps import ReadOptions, known_of, open_like
+    from sparsecluster.data.text import TextSource
 
-    path = Path(path)
-    if is_store(path):
-        return None
-    name = format_of(path, format)
-    state = getattr(estimator, "recipe_", None)
-    options = None if state is None else Recipe.from_state(state).text
-    if name not in TEXTS or options is None:
-        return None
-    source: Any = open_source(path, name, {"text": options}, n_threads=1)
-    return _documents(source)
-
-
-def _documents(source: Any) -> Iterator[str]:
-    from sparsecluster.data.files import open_stream
-
-    with open_stream(source.path) as stream:
-        yield from source._documents(stream)
+    opened = open_like(Path(path), options or ReadOptions(), known_of(estimator))
+    source = opened.source
+    return source.documents() if isinstance(source, TextSource) else None
 
 
 def texts_of(rows: list[int], texts: Iterable[str], n_rows: int) -> dict[int, str]:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from sparsecluster.data.atomic import atomic_file
 from sparsecluster.data.checks import check_number
-from sparsecluster.model import _library_version
+from sparsecluster.model import library_version
 from sparsecluster.report import sections, table
 from sparsecluster.report.content import Content, escaped
 from sparsecluster.report.facts import documents, fitted_sizes, neighbours, survey, texts_of
@@ -134,7 +134,7 @@ def _page(content: Content, title: str) -> str:
         script_sources=" ".join(f"'sha256-{one}'" for one in hashes),
         title=escaped(title, sections.LONGEST_VALUE),
         tiles=sections.tiles(content),
-        making=sections.making(content, _library_version()),
+        making=sections.making(content, library_version()),
         history=sections.history(content.estimator),
         sizes=sections.sizes(content),
         clusters=table.clusters(content),

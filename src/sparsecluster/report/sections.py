@@ -58,7 +58,7 @@ def making(content: Content, version: str) -> str:
     lines = [
         ("model", f"{kind}; this page by sparsecluster {version}"),
         ("parameters", _parameters(estimator) or "all as they are by default"),
-        *_recipe(getattr(estimator, "recipe_", None)),
+        *_recipe(estimator.recipe),
     ]
     if content.survey is not None:
         lines.append(("data", _about_data(content, content.survey)))
@@ -89,11 +89,10 @@ def _cut(value: str) -> str:
     return value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
 
 
-def _recipe(state: Any) -> list[tuple[str, str]]:
+def _recipe(recipe: Recipe | None) -> list[tuple[str, str]]:
     """How files become rows, where the model knows it."""
-    if state is None:
+    if recipe is None:
         return []
-    recipe = Recipe.from_state(state)
     lines = []
     for name, part in (("text", recipe.text), ("values", recipe.prepare)):
         if part is None:
