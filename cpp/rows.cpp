@@ -125,10 +125,11 @@ namespace {
 template <class T>
 void ask_for(const T* begin, const T* end) {
     static const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
-    const uintptr_t first = reinterpret_cast<uintptr_t>(begin) & ~(page - 1);
+    constexpr uintptr_t kPiece = 128 << 10;  // of a request the system may only heed so much
     const uintptr_t last = reinterpret_cast<uintptr_t>(end);
     // Where the system has other plans the pages come when they are read.
-    if (last > first) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_WILLNEED);
+    for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) & ~(page - 1); at < last; at += kPiece)
+        (void)madvise(reinterpret_cast<void*>(at), std::min(kPiece, last - at), MADV_WILLNEED);
 }
 
 }  // namespace
