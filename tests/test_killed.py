@@ -221,9 +221,7 @@ OTHERS = {
     "way to start": ("few", "-k", 20, "--init", "random"),
     "number of runs": ("few", "-k", 20, "--n-init", 2),
     "rows": ("others", "-k", 20),
-    "order of the rows": pytest.param(
-        ("turned", "-k", 20), marks=pytest.mark.xfail(reason="only norms and scatter are compared")
-    ),
+    "order of the rows": ("turned", "-k", 20),
 }
 
 

@@ -224,6 +224,8 @@ def load_model(
         if verify is None:
             verify = not mmap or file.size <= SMALL_FILE
         return _restore(file.document, file.tensors(verify=verify), verify=verify)
+    except IsADirectoryError:
+        raise ModelFileError(f"{os.fspath(path)} is a folder; a model is a file.") from None
     except ForeignFile as error:
         raise ModelFileError(f"{os.fspath(path)} {error}. Give one that `save` wrote.") from None
     except ModelFileError as error:

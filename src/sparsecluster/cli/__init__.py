@@ -89,9 +89,7 @@ def _launch(
     except KeyboardInterrupt:
         _exit(INTERRUPTED, "interrupted")
     except BrokenPipeError:
-        # Whoever read the output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _stop_quietly()
     except (CycloptsError, ValueError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
@@ -104,6 +102,12 @@ def _launch(
         if debug:
             raise
         _exit(FAILURE, str(error))
+
+
+def _stop_quietly() -> None:
+    """Whoever read the output has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
 
 
 def _exit(status: int, message: str) -> None:
@@ -123,4 +127,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    app.meta()
+    try:
+        app.meta()
+    except BrokenPipeError:  # of the help
+        _stop_quietly()

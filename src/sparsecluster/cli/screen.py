@@ -89,7 +89,8 @@ class Screen:
             self._json_file.write(json.dumps(summary) + "\n")
         elif not self._running.quiet:
             for line in lines:
-                self._out.print(line, highlight=False, markup=False, soft_wrap=isinstance(line, str))
+                one_line = isinstance(line, str)
+                self._out.print(line, highlight=False, markup=False, soft_wrap=one_line)
 
 
 class Iterations:

@@ -20,6 +20,7 @@ from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import Triples, blocks_of_triples
 
 LONGEST_NUMBER = 100  # characters
+EMPTY_ROWS = 1000  # for each entry; more are not believed
 INEXACT_IN_FLOAT32 = 1 << 24  # the next whole number is rounded to this one
 
 
@@ -213,8 +214,13 @@ class NumberLinesSource(Source):
     def _triples(self) -> Iterator[Triples]:
         """All entries, in the order of the file."""
 
-    def _blocks(self, n_rows: int, n_columns: int) -> Iterator[Block]:
+    def _blocks(self, n_rows: int, n_columns: int, n_entries: int) -> Iterator[Block]:
         """The entries as rows of a matrix of this shape."""
+        if n_rows > EMPTY_ROWS * (n_entries + EMPTY_ROWS):
+            raise ReadError(
+                f"{self.path} claims {n_rows:,} rows for {n_entries:,} entries: its header seems "
+                f"to be wrong."
+            )
         return blocks_of_triples(
             self.path,
             self._triples,

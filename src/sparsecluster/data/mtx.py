@@ -83,7 +83,7 @@ class MtxSource(NumberLinesSource):
         if self.transpose:
             n_rows, n_columns = n_columns, n_rows
         self.n_features = n_columns
-        yield from self._blocks(n_rows, n_columns)
+        yield from self._blocks(n_rows, n_columns, header.n_entries)
 
     def _header(self, lines: NumberLines) -> _Header:
         banner = lines.next_line().lower().split()

@@ -6,14 +6,14 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.data.files import BLOCK_BYTES, FileStream, open_stream, whole_lines
+from sparsecluster.data.files import BLOCK_BYTES, open_stream, whole_lines
 from sparsecluster.data.rows import MAX_INDEX
 from sparsecluster.data.source import Block, Labels, ReadError, Source
 
@@ -30,8 +30,6 @@ class SvmlightSource(Source):
     ----------
     path : Path
         The file; plain, or compressed with gzip, bzip2 or zstd.
-    open_stream : callable
-        Opens it: `sparsecluster.data.files.open_stream`.
     dtype : {"float32", "float64"}
         Type of the values; each is rounded once, from its decimal digits.
     zero_based : bool, "auto" or "told"
@@ -66,7 +64,6 @@ class SvmlightSource(Source):
         self,
         path: Path,
         *,
-        open_stream: Callable[[Path], FileStream] = open_stream,
         dtype: Literal["float32", "float64"] = "float32",
         zero_based: bool | Literal["auto", "told"] = "auto",
         n_threads: int = 1,
@@ -83,11 +80,10 @@ class SvmlightSource(Source):
         self.zero_based = zero_based
         self.n_threads = n_threads
         self.block_bytes = block_bytes
-        self._open_stream = open_stream
 
     def blocks(self) -> Iterator[Block]:
         reading = _Reading(self)
-        with self._open_stream(self.path) as stream:
+        with open_stream(self.path) as stream:
             if self.block_bytes is None and stream.compression is None:
                 yield reading.whole_file()
             else:
