@@ -226,6 +226,16 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
             check(labels == reference, "algorithms end with different labels");
         }
     }
+
+    context = place + ", streamed";
+    rows.streamed = true;
+    rows.chunk_bytes = 1000;
+    check(rows.chunk_ends().back() == table.n_rows, "chunks do not end with the rows");
+    check(check_seeding(table, rows, recipe, weights, n_threads).rows == seeds.rows, "streamed seeds are others");
+    const std::unique_ptr<Assigner> assigner =
+        kMakers[0].second(rows, {n_threads, Metric::euclidean, int64_t(1) << 32});
+    check(check_iterations(table, rows, columns, weights, centers, *assigner, n_threads) == reference,
+          "streamed rows end with other labels");
 }
 
 // Cosines: all algorithms agree, no step raises the cost, chains do not depend on the threads.
