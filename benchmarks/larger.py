@@ -28,10 +28,10 @@ from .harness import Harness
 from .options import Options
 from .report import Report
 
-SIZE = 1500  # MB of the store
+SIZE = 900  # MB of the store
 SHARE = 3  # times that the limit fits into the store
-CLUSTERS = 50
-ITERATIONS = 20
+CLUSTERS = 20
+ITERATIONS = 10
 ENTRIES = 40  # of a row
 COLUMNS = 100_000
 TOPICS = 200
