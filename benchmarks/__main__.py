@@ -31,7 +31,7 @@ COMMANDS = {
     "larger": larger.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger")
-TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 300.0}
+TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 

@@ -28,8 +28,9 @@ def test_walk_in_the_readme_runs(tmp_path):
     labels = np.loadtxt(tmp_path / "labels.csv", delimiter=",", skiprows=1, dtype=int)[:, 1]
     assert np.array_equal(labels, model.labels_)
     assert np.array_equal(model.predict(rows), labels)
-    predicted = int(done.stdout.splitlines()[-1])
+    predicted = next(int(line) for line in done.stdout.splitlines() if line.isdigit())
     assert "file" in model.top_terms(10)[predicted]
+    assert "<html" in (tmp_path / "docs.html").read_text()
 
 
 def test_example_in_the_readme_runs():

@@ -58,7 +58,7 @@ def command(*arguments):
 
 
 def fit(data, labels):
-    options = ("--seed", 0, "--max-iter", 2, "--init", "random", "--memory-limit", "20MB", "--json")
+    options = ("--seed", 0, "--max-iter", 2, "--json")
     return command("fit", data, "-k", 5, *options, "--labels", labels)
 
 
