@@ -34,6 +34,7 @@ class DocwordSource(NumberLinesSource):
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "docword.tiny.txt")
     ...     _ = path.write_text("2\\n3\\n2\\n1 3 5\\n2 1 1\\n")
