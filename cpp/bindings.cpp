@@ -314,29 +314,28 @@ struct PyMiniBatch {
     MiniBatch batch;
 };
 
-std::vector<double> checked_own_distances(const PyRows& rows, const Centers& centers,
-                                          const In<int32_t>& labels, int n_threads) {
+void check_own(const PyRows& rows, const Centers& centers, const In<int32_t>& labels) {
     require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
     require(centers.n_features == rows.rows->n_features(), "centers do not fit the rows");
     check_labels(labels.data(), rows.rows->n_rows(), centers.size(), 0);
-    std::vector<double> out(labels.size());
-    nb::gil_scoped_release release;
-    own_distances(*rows.rows, centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
-    return out;
 }
 
 nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads) {
-    return to_numpy(checked_own_distances(rows, centers, labels, n_threads));
+    check_own(rows, centers, labels);
+    std::vector<double> out(labels.size());
+    {
+        const nb::gil_scoped_release release;
+        own_distances(*rows.rows, centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
+    }
+    return to_numpy(std::move(out));
 }
 
-// The weighted sum of the own distances, in row order.
 double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
                    int n_threads) {
-    const double* w = weights_of(weights, *rows.rows);
-    const std::vector<double> distances = checked_own_distances(rows, centers, labels, n_threads);
-    double cost = 0;
-    for (size_t i = 0; i < distances.size(); ++i) cost += w ? w[i] * distances[i] : distances[i];
-    return cost;
+    check_own(rows, centers, labels);
+    const double* const w = weights_of(weights, *rows.rows);
+    const nb::gil_scoped_release release;
+    return own_cost(*rows.rows, centers, labels.data(), w, n_threads);
 }
 
 template <class Out>
@@ -480,9 +479,11 @@ NB_MODULE(_core, m) {
         .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })
         .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })
         .def_prop_ro("max_norm", [](const PyRows& self) { return self.rows->max_norm; })
-        .def_prop_ro("norm2", [](const PyRows& self) {
-            const std::vector<double>& norm2 = self.rows->norm2;
-            return to_numpy(std::vector<double>(norm2.begin(), norm2.begin() + self.rows->n_rows()));
+        .def_prop_ro("norm2", [](nb::handle self) {
+            // A view, because there may be many rows; it keeps them alive.
+            const Rows& rows = *nb::cast<const PyRows&>(self).rows;
+            return nb::cast(nb::ndarray<nb::numpy, const double, nb::ndim<1>>(rows.norm2.data(),
+                                                                              {size_t(rows.n_rows())}, self));
         });
 
     nb::class_<ColumnStats>(m, "ColumnStats")

@@ -70,7 +70,7 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
 
 namespace {
 
-// Those of the listed rows from first to last; labels and distances go by their places in the list.
+// Those of the listed rows from first to last; the first distance goes to out[0].
 void own_distances_between(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
                            int64_t first, int64_t last, double* out, int n_threads) {
     constexpr int64_t kPortion = 1024;
@@ -92,7 +92,7 @@ void own_distances_between(const Rows& rows, const Centers& centers, const int32
                 for (int64_t e = 0; e < center.size(); ++e) spread[center.features[e]] = center.values[e];
                 for (int64_t m = portion.begin; m < portion.end; ++m) {
                     const int64_t position = groups.ids[m];
-                    out[position] =
+                    out[position - first] =
                         spread_distance2(view.row(ids ? ids[position] : position), spread.data(), center);
                 }
                 for (int32_t feature : center.features) spread[feature] = 0.0;
@@ -107,11 +107,28 @@ void own_distances(const Rows& rows, const Centers& centers, const int32_t* labe
                    int64_t n_ids, double* out, int n_threads) {
     if (ids) return own_distances_between(rows, centers, labels, ids, 0, n_ids, out, n_threads);
     int64_t begin = 0;
-    for (const int64_t end : rows.chunk_ends()) {
+    for (const int64_t chunk_end : rows.chunk_ends()) {
+        const int64_t end = std::min(chunk_end, n_ids);  // fewer, where others have joined the rows
         rows.will_need(begin, end);
-        own_distances_between(rows, centers, labels, ids, begin, std::min(end, n_ids), out, n_threads);
+        own_distances_between(rows, centers, labels, ids, begin, end, out + begin, n_threads);
         begin = end;
     }
+}
+
+double own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
+                int n_threads) {
+    std::vector<double> distance2;
+    double cost = 0;
+    int64_t begin = 0;
+    for (const int64_t end : rows.chunk_ends()) {
+        rows.will_need(begin, end);
+        distance2.resize(end - begin);
+        own_distances_between(rows, centers, labels, nullptr, begin, end, distance2.data(), n_threads);
+        for (int64_t i = begin; i < end; ++i)
+            cost += weights ? weights[i] * distance2[i - begin] : distance2[i - begin];
+        begin = end;
+    }
+    return cost;
 }
 
 template <class Out>

@@ -111,9 +111,13 @@ class SphericalKMeans(KMeans):
 
     def _summarise(self, rows: Rows, weights: np.ndarray | None) -> None:
         # |x - c|^2 = |x|^2 + 1 - 2 cos, and |x| is 0 or 1.
-        share = np.ones(rows.n_rows) if weights is None else weights
-        cosines = 0.5 * (float(share @ (rows.core.norm2 > 0)) + share.sum() - self.inertia_)
-        self.objective_ = float(1.5 * share.sum() - cosines)
+        filled = rows.core.norm2 > 0
+        if weights is None:
+            total, with_direction = float(rows.n_rows), float(np.count_nonzero(filled))
+        else:
+            total, with_direction = float(weights.sum()), float(weights @ filled)
+        cosines = 0.5 * (with_direction + total - self.inertia_)
+        self.objective_ = 1.5 * total - cosines
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -263,6 +263,9 @@ def unit_rows(
     zero where they are allowed. The values of a file are copied within the memory limit only.
     """
     norm2 = rows.core.norm2
+    near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
+    if rows.streamed and _all_unit(norm2, near, allow_zero):
+        return rows
     lengths = np.sqrt(norm2)
     tiny = np.flatnonzero(norm2 < TINY_NORM2)
     if rows.sparse:
@@ -277,7 +280,6 @@ def unit_rows(
         raise ValueError(
             f"Row {row} of X is zero and has no direction ({int(zero.sum())} such rows). {advice}"
         )
-    near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
     lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0
     if np.all(lengths == 1):
         return rows
@@ -304,6 +306,16 @@ def unit_rows(
     scaled_rows = as_rows(matrix, n_threads=n_threads)
     scaled_rows.feature_names, scaled_rows.recipe = rows.feature_names, rows.recipe
     return scaled_rows
+
+
+def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:
+    """Whether all rows have unit length, or none; without arrays of the length of all rows."""
+    for begin in range(0, len(norm2), 1 << 20):
+        part = norm2[begin : begin + (1 << 20)]
+        fine = np.abs(part - 1) <= near
+        if not np.all(fine | (part == 0) if allow_zero else fine):
+            return False
+    return True
 
 
 def with_values(matrix: Any, values: np.ndarray) -> Any:

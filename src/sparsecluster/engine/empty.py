@@ -12,6 +12,7 @@ from sparsecluster.data.rows import Rows
 
 # A row this near to its center, relative to its norm, lies on it: moving it would gain nothing.
 COINCIDES = 2.0**-40
+PART = 1 << 20
 
 
 def empty_clusters(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
@@ -59,8 +60,14 @@ def refill(
 
 
 def _sizes(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
-    counted = labels if weights is None else labels[weights > 0]
-    return np.bincount(counted, minlength=n_clusters)
+    sizes = np.zeros(n_clusters, dtype=np.int64)
+    # A part at a time, because numpy counts on a copy of 64 bits.
+    for begin in range(0, len(labels), PART):
+        counted = labels[begin : begin + PART]
+        if weights is not None:
+            counted = counted[weights[begin : begin + PART] > 0]
+        sizes += np.bincount(counted, minlength=n_clusters)
+    return sizes
 
 
 def warn_fewer_distinct(found: int, n_clusters: int) -> None:
