@@ -82,8 +82,9 @@ void check_columns(const Table& table, const ColumnStats& columns, const double*
 }
 
 Seeds check_seeding(const Table& table, const Rows& rows, const Recipe& recipe, const double* weights,
-                    int n_threads) {
+                    int n_threads, int64_t memory_limit = INT64_MAX) {
     SeedOptions options;
+    options.memory_limit = memory_limit;
     options.n_clusters = recipe.n_clusters;
     options.n_candidates = 5;
     options.weights = weights;
@@ -231,7 +232,9 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
     rows.streamed = true;
     rows.chunk_bytes = 1000;
     check(rows.chunk_ends().back() == table.n_rows, "chunks do not end with the rows");
-    check(check_seeding(table, rows, recipe, weights, n_threads).rows == seeds.rows, "streamed seeds are others");
+    for (int64_t memory_limit : {INT64_MAX, int64_t(10000), int64_t(1)})
+        check(check_seeding(table, rows, recipe, weights, n_threads, memory_limit).rows == seeds.rows,
+              "streamed seeds are others");
     const std::unique_ptr<Assigner> assigner =
         kMakers[0].second(rows, {n_threads, Metric::euclidean, int64_t(1) << 32});
     check(check_iterations(table, rows, columns, weights, centers, *assigner, n_threads) == reference,

@@ -38,7 +38,7 @@ def arrays(parsed):
     return indptr, indices, data, labels[: len(indptr) - 1]
 
 
-def same(found, expected):
+def assert_same(found, expected):
     assert all(np.array_equal(a, b) for a, b in zip(found[:3], expected[:3], strict=True))
     assert np.array_equal(np.signbit(found[2]), np.signbit(expected[2]))
     assert found[3] == expected[3]
@@ -160,7 +160,7 @@ def texts(draw):
 )
 def test_text_is_read_as_by_scikit_learn_however_it_is_cut(text, n_threads, piece_bytes):
     found = parse(text, n_threads=n_threads, piece_bytes=piece_bytes)
-    same(arrays(found), oracle(text))
+    assert_same(arrays(found), oracle(text))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -171,7 +171,7 @@ def test_a_dumped_matrix_comes_back(tmp_path, dtype):
     text = path.read_bytes()
     for n_threads in (1, 4):
         found = parse(text, float64=dtype == "float64", n_threads=n_threads, piece_bytes=5000)
-        same(arrays(found), oracle(text, dtype))
+        assert_same(arrays(found), oracle(text, dtype))
 
 
 @given(st.binary(max_size=60) | st.text("01.:,-+e #\n\tqid", max_size=60).map(str.encode))
@@ -189,7 +189,7 @@ def test_any_bytes_are_read_as_by_scikit_learn_or_refused(text):
         if "sorted and unique" not in str(error):  # we sort
             raise
     else:
-        same(found, expected)
+        assert_same(found, expected)
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
@@ -290,7 +290,7 @@ TEXT = "1,2 3:0.5 7:1\n# note\n 1:2\n\n-1 qid:3 2:1e-3 9:4\n3\n"
 def test_files_are_read_alike_in_blocks_of_any_size(write, compression, block_bytes):
     content = TEXT.encode() if compression is None else COMPRESS[compression](TEXT.encode())
     found, source, blocks = read(write(content), block_bytes=block_bytes)
-    same(found, oracle(TEXT.encode()))
+    assert_same(found, oracle(TEXT.encode()))
     assert source.first_column == 1
     assert blocks[-1].done == 1
     assert [block.done for block in blocks] == sorted(block.done for block in blocks)

@@ -79,7 +79,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
         "cost": float(estimator.inertia_),
         "iterations": int(estimator.n_iter_),
         "parameters": parameters,
-        "recipe": _told(getattr(estimator, "recipe_", None)),
+        "recipe": None if estimator.recipe is None else estimator.recipe.described(),
         "top_terms": estimator.top_terms(terms) if named else None,
     }
     defaults = {name: _plain(value) for name, value in type(estimator)().get_params().items()}
@@ -122,7 +122,7 @@ def _data(
         "kind": "store" if store else "file",
         "format": recipe.format,
         **found.summary(counts, clusters),
-        "recipe": _told(recipe.get_state()),
+        "recipe": recipe.described(),
         "frequent": _frequent(counts, recipe.names, terms),
     }
     return summary, [_grid(_data_rows(path, summary)), *([_checked(path)] if verify else [])]
@@ -178,27 +178,12 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _told(state: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A recipe without its arrays."""
-    if state is None:
-        return None
-    prepare = state["prepare"]
-    return {"text": state["text"], "prepare": None if prepare is None else prepare["parameters"]}
-
-
 def _recipe_lines(recipe: dict[str, Any] | None) -> list[tuple[str, str]]:
-    if recipe is None:
-        return []
-    lines = []
-    for name in ("text", "prepare"):
-        if recipe[name]:
-            said = [
-                f"{key}={value}"
-                for key, value in recipe[name].items()
-                if value not in (None, False)
-            ]
-            lines.append((name, ", ".join(said)))
-    return lines
+    lines = [] if recipe is None else recipe.items()
+    return [
+        (name, ", ".join(f"{key}={value}" for key, value in chosen.items()) or "as it is")
+        for name, chosen in lines
+    ]
 
 
 def _grid(rows: list[tuple[str, str]]) -> Any:

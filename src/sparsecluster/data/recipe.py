@@ -81,6 +81,16 @@ class Recipe:
         one, two = self.prepare.get_state(), other.prepare.get_state()
         return bool(np.array_equal(one.pop("row_counts"), two.pop("row_counts")) and one == two)
 
+    def described(self) -> dict[str, dict[str, Any]]:
+        """What was asked for, other than the defaults: of the text, and of the values."""
+        found = {}
+        for name, part in (("text", self.text), ("values", self.prepare)):
+            if part is not None:
+                state, usual = part.get_state(), type(part)()
+                chosen = state.get("parameters", state).items()
+                found[name] = {key: value for key, value in chosen if value != getattr(usual, key)}
+        return found
+
     def get_state(self) -> dict[str, Any]:
         """As JSON can hold it, but for arrays."""
         return {

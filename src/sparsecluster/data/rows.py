@@ -65,14 +65,9 @@ class Rows:
 
     @property
     def core(self) -> _core.Rows:
-        """The view in the core; what was not checked yet is checked now."""
-        if self._core is None:
-            self._core = self._checked()
+        """The view in the core."""
+        assert self._core is not None
         return self._core
-
-    def _checked(self) -> _core.Rows:
-        """The view of a matrix that was not looked at before."""
-        raise NotImplementedError
 
     @property
     def n_rows(self) -> int:

@@ -64,6 +64,13 @@ class StoredRows(Rows):
     def in_file(self) -> bool:
         return True
 
+    @property
+    def core(self) -> _core.Rows:
+        """The view in the core; what was not looked at yet is looked at now."""
+        if self._core is None:
+            self._core = self._checked()
+        return self._core
+
     def _checked(self) -> _core.Rows:
         try:
             core = core_rows(self.matrix)

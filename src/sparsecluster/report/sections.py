@@ -94,18 +94,12 @@ def _recipe(recipe: Recipe | None) -> list[tuple[str, str]]:
     if recipe is None:
         return []
     lines = []
-    for name, part in (("text", recipe.text), ("values", recipe.prepare)):
-        if part is None:
-            continue
-        made = part.get_state()
-        usual = type(part)()
-        chosen = [
-            key if value is True else f"{key}={_cut(str(value))}"
-            for key, value in made.get("parameters", made).items()
-            if value != getattr(usual, key)
-        ]
+    for name, chosen in recipe.described().items():
         as_is = "a term is a word, in small letters" if name == "text" else "as they are"
-        lines.append((name, ", ".join(chosen) or as_is))
+        said = [
+            key if value is True else f"{key}={_cut(str(value))}" for key, value in chosen.items()
+        ]
+        lines.append((name, ", ".join(said) or as_is))
     return lines
 
 
