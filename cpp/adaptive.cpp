@@ -21,16 +21,16 @@ class Adaptive final : public Assigner {
 public:
     using Assigner::Assigner;
 
-    AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
+    AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
         n_centers_ = centers.size();
         if (own_.empty()) return scan_all(centers, labels);
         norms_.resize(n_centers_);
         std::vector<int32_t> moved;
         for (int32_t k = 0; k < n_centers_; ++k) {
-            norms_[k] = std::sqrt(centers.items[k].norm2) * rows_.scale;
+            norms_[k] = std::sqrt(centers.items[k].norm2) * scale_;
             if (shift[k] > 0) moved.push_back(k);
         }
-        const bool more_rows = rows_.n_rows() > int64_t(own_.size());
+        const bool more_rows = n_rows_ > int64_t(own_.size());
         if (moved.empty() && !forgotten_)
             return more_rows ? scan_new(centers, labels) : AssignStats{0, 0, "nothing moved"};
 
@@ -40,10 +40,10 @@ public:
         if (moved.empty() || double(moved.size()) > kFullShare * double(n_centers_))
             return scan_all(centers, labels);
         if (double(merged.size()) > std::max(16.0, kStaleGrowth * double(moved.size()))) {
-            base_.build(centers, rows_.scale, limits(), options_.n_threads);
+            base_.build(centers, scale_, limits(), options_.n_threads);
             merged = moved;
         }
-        stale_.build(centers, merged, rows_.scale, limits(), options_.n_threads);
+        stale_.build(centers, merged, scale_, limits(), options_.n_threads);
         for (int32_t k : merged) base_.start[k] = -std::numeric_limits<float>::infinity();
         return scan_moved(centers, labels);
     }
@@ -83,9 +83,9 @@ private:
     }
 
     AssignStats scan_all(const Centers& centers, int32_t* labels) {
-        const int64_t n = rows_.n_rows();
+        const int64_t n = n_rows_;
         make_room(n);
-        base_.build(centers, rows_.scale, limits(), options_.n_threads);
+        base_.build(centers, scale_, limits(), options_.n_threads);
         stale_.ids.clear();
         stale_.n_centers = stale_.stride = 0;
         forgotten_ = false;
@@ -99,7 +99,7 @@ private:
     }
 
     AssignStats scan_moved(const Centers& centers, int32_t* labels) {
-        const int64_t n = rows_.n_rows(), known = int64_t(own_.size());
+        const int64_t n = n_rows_, known = int64_t(own_.size());
         const CenterIndex& index = stale_;
         forgotten_ = false;
         make_room(n);
@@ -149,7 +149,7 @@ private:
     // Only rows are new, no center moved.
     AssignStats scan_new(const Centers& centers, int32_t* labels) {
         const int64_t known = int64_t(own_.size());
-        make_room(rows_.n_rows());
+        make_room(n_rows_);
         AssignStats stats{0, 0, "new rows"};
         scan_whole({}, known, centers, labels, stats);
         return stats;
@@ -158,7 +158,7 @@ private:
     // The listed rows and all from `known` on, against all centers.
     void scan_whole(std::vector<int64_t> ids, int64_t known, const Centers& centers, int32_t* labels,
                     AssignStats& stats) {
-        for (int64_t i = known; i < rows_.n_rows(); ++i) ids.push_back(i);
+        for (int64_t i = known; i < n_rows_; ++i) ids.push_back(i);
         stats.distances += int64_t(ids.size()) * n_centers_;
         for (int64_t begin = 0; begin < int64_t(ids.size()); begin += kBatch)
             stats.moved += scan_again(centers, ids.data() + begin,

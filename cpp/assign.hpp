@@ -33,18 +33,26 @@ public:
     Assigner(const Rows& rows, AssignOptions options) : rows_(rows), options_(options) {}
     virtual ~Assigner() = default;
 
-    // The rows may be more than in the last call, not fewer.
-    // Puts the nearest center of each row into labels (in: the labels of the last call; -1 for rows that were not
-    // shown then). `shift` holds how far each center moved since the last call; it may be empty on the first.
-    virtual AssignStats assign(const Centers& centers, const std::vector<double>& shift,
-                               int32_t* labels) = 0;
+    // Puts the nearest center of each of the first `n_rows` rows into labels (in: the labels of the last call; -1
+    // for rows that did not take part). They may be more than in the last call, not fewer. `shift` holds how far
+    // each center moved since the last call; it may be empty on the first.
+    AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels, int64_t n_rows) {
+        // Later centers are means of rows, so the first ones need the most room.
+        if (scale_ == 0) scale_ = common_scale(rows_, centers);
+        n_rows_ = n_rows;
+        return assign_rows(centers, shift, labels);
+    }
     // The label of row i was changed from outside.
     virtual void forget(int64_t) {}
 
 protected:
-    IndexLimits limits() const { return {options_.head_limit, direct_limit(rows_)}; }
+    virtual AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift,
+                                    int32_t* labels) = 0;
+    IndexLimits limits() const { return {options_.head_limit, direct_limit(rows_.nnz(n_rows_))}; }
 
     const Rows& rows_;
+    int64_t n_rows_ = 0;  // that take part
+    double scale_ = 0;    // of this assigner's index and bounds
     AssignOptions options_;
 };
 

@@ -95,11 +95,12 @@ struct PyRows {
     }
 };
 
-const double* weights_of(const Weights& weights, const Rows& rows) {
+const double* weights_of(const Weights& weights, int64_t n_rows) {
     if (!weights) return nullptr;
-    require(int64_t(weights->size()) >= rows.n_rows(), "one weight a row is needed");
+    require(int64_t(weights->size()) >= n_rows, "one weight per row is needed");
     return weights->data();
 }
+const double* weights_of(const Weights& weights, const Rows& rows) { return weights_of(weights, rows.n_rows()); }
 
 void check_labels(const int32_t* labels, int64_t n, int64_t n_clusters, int32_t least) {
     for (int64_t i = 0; i < n; ++i)
@@ -171,21 +172,22 @@ struct PyAssigner {
     }
 
     nb::tuple assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
-        require(int64_t(labels.size()) == rows.n_rows(), "one label a row is needed");
+        const auto n_rows = int64_t(labels.size());
+        require(n_known <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
         require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
         require(n_centers < 0 || n_centers == centers.size(), "the number of centers changed");
         if (n_centers >= 0) {
-            require(int64_t(shift.size()) == centers.size(), "one shift a center is needed");
-            check_labels(labels.data(), std::min(n_known, rows.n_rows()), centers.size(), 0);
+            require(int64_t(shift.size()) == centers.size(), "one shift per center is needed");
+            check_labels(labels.data(), n_known, centers.size(), 0);
         }
         n_centers = centers.size();
-        n_known = rows.n_rows();
+        n_known = n_rows;
         const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
         AssignStats stats;
         {
             nb::gil_scoped_release release;
             TeamScope team(n_threads);
-            stats = assigner->assign(centers, moved_by, labels.data());
+            stats = assigner->assign(centers, moved_by, labels.data(), n_rows);
         }
         return nb::make_tuple(stats.moved, stats.distances, stats.path);
     }
@@ -210,14 +212,15 @@ struct PySums {
     }
 
     nb::tuple update(In<int32_t> labels, Centers& centers, int n_threads) {
-        require(int64_t(labels.size()) == rows.n_rows(), "one label a row is needed");
+        const auto n_rows = int64_t(labels.size());
+        require(sums.n_rows() <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
         require(centers.size() == sums.size() && centers.n_features == rows.n_features(),
                 "centers do not fit the sums");
-        check_labels(labels.data(), rows.n_rows(), sums.size(), -1);
+        check_labels(labels.data(), n_rows, sums.size(), -1);
         UpdateStats stats;
         {
             nb::gil_scoped_release release;
-            stats = sums.update(labels.data(), centers, n_threads);
+            stats = sums.update(labels.data(), n_rows, centers, n_threads);
         }
         return nb::make_tuple(stats.moved, to_numpy(std::move(stats.shift)), stats.cost);
     }
@@ -315,11 +318,12 @@ struct PyMiniBatch {
 };
 
 void check_own(const PyRows& rows, const Centers& centers, const In<int32_t>& labels) {
-    require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
+    require(int64_t(labels.size()) <= rows.rows->n_rows(), "more labels than rows");
     require(centers.n_features == rows.rows->n_features(), "centers do not fit the rows");
-    check_labels(labels.data(), rows.rows->n_rows(), centers.size(), 0);
+    check_labels(labels.data(), int64_t(labels.size()), centers.size(), 0);
 }
 
+// Of the first rows, as many as there are labels.
 nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads) {
     check_own(rows, centers, labels);
     std::vector<double> out(labels.size());
@@ -333,9 +337,10 @@ nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32
 double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
                    int n_threads) {
     check_own(rows, centers, labels);
-    const double* const w = weights_of(weights, *rows.rows);
+    const auto n_rows = int64_t(labels.size());
+    const double* const w = weights_of(weights, n_rows);
     const nb::gil_scoped_release release;
-    return own_cost(*rows.rows, centers, labels.data(), w, n_threads);
+    return own_cost(*rows.rows, centers, labels.data(), w, n_rows, n_threads);
 }
 
 template <class Out>
@@ -462,19 +467,12 @@ NB_MODULE(_core, m) {
                  return selected;
              },
              "ids"_a, nb::keep_alive<0, 1>())
-        .def("show",
-             [](PyRows& self, int64_t n_rows) {
-                 require(n_rows >= 0 && n_rows <= int64_t(self.rows->norm2.size()), "there are fewer rows");
-                 self.rows->show(n_rows);
-             },
-             "n_rows"_a)
         .def("stream",
              [](PyRows& self, int64_t chunk_bytes) {
                  self.rows->streamed = true;
                  self.rows->chunk_bytes = chunk_bytes;
              },
              "chunk_bytes"_a)
-        .def("cover", [](PyRows& self, double norm) { self.rows->cover(norm); }, "norm"_a)
         .def_prop_ro("n_rows", [](const PyRows& self) { return self.rows->n_rows(); })
         .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })
         .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })

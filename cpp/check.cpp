@@ -145,13 +145,13 @@ std::vector<int32_t> check_iterations(const Table& table, const Rows& rows, cons
     std::vector<int32_t> labels(n, -1);
     std::vector<double> shift;
     for (int iteration = 0; iteration < 12; ++iteration) {
-        assigner.assign(centers, shift, labels.data());
+        assigner.assign(centers, shift, labels.data(), table.n_rows);
         check(labels == naive_labels(naive_distances(table, centers), n_clusters), "labels differ");
         fill_empty(labels, n_clusters, assigner);
 
         const Centers means = naive_means(table, labels, weights, centers);
         const Centers before = centers;
-        const UpdateStats stats = sums.update(labels.data(), centers, n_threads);
+        const UpdateStats stats = sums.update(labels.data(), table.n_rows, centers, n_threads);
         check(same_centers(table, centers, means, largest), "centers are not the means");
         for (int64_t k = 0; k < n_clusters; ++k) {
             const double moved = squared_distance(spread(before.items[k], table.n_features).data(),
@@ -165,7 +165,7 @@ std::vector<int32_t> check_iterations(const Table& table, const Rows& rows, cons
 
     std::vector<double> own(n), all(n * n_clusters);
     std::vector<float> all_float(n * n_clusters);
-    assigner.assign(centers, shift, labels.data());
+    assigner.assign(centers, shift, labels.data(), table.n_rows);
     own_distances(rows, centers, labels.data(), nullptr, n, own.data(), n_threads);
     all_distances(rows, centers, all.data(), n_threads);
     all_distances(rows, centers, all_float.data(), n_threads);
@@ -211,9 +211,6 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
         std::vector<double> far(table.n_features, 3 * table.largest());
         centers.items.back() = center_at(far.data(), table.n_features);
     }
-    double longest = 0;
-    for (const Center& center : centers.items) longest = std::max(longest, std::sqrt(center.norm2));
-    rows.cover(longest);
 
     std::vector<int32_t> reference;
     for (const auto& [name, make] : kMakers) {
@@ -231,7 +228,7 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
     context = place + ", streamed";
     rows.streamed = true;
     rows.chunk_bytes = 1000;
-    check(rows.chunk_ends().back() == table.n_rows, "chunks do not end with the rows");
+    check(rows.chunk_ends(table.n_rows).back() == table.n_rows, "chunks do not end with the rows");
     for (int64_t memory_limit : {INT64_MAX, int64_t(10000), int64_t(1)})
         check(check_seeding(table, rows, recipe, weights, n_threads, memory_limit).rows == seeds.rows,
               "streamed seeds are others");
@@ -250,7 +247,6 @@ void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
     const Sample<V, I> sample(table, recipe.sparse);
     Rows rows = sample.rows();
     rows.inspect(n_threads);
-    rows.cover(1.5);
     const ColumnStats columns = column_stats(rows, nullptr);
 
     ChainOptions chain;
@@ -277,8 +273,8 @@ void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
         std::vector<double> shift;
         double cost = INFINITY;
         for (int step = 0; step < 8; ++step) {
-            assigner->assign(centers, shift, labels.data());
-            const UpdateStats stats = sums.update(labels.data(), centers, n_threads);
+            assigner->assign(centers, shift, labels.data(), table.n_rows);
+            const UpdateStats stats = sums.update(labels.data(), table.n_rows, centers, n_threads);
             check(stats.cost <= cost + 1e-9 * double(table.n_rows), "the cost of cosines rises");
             cost = stats.cost;
             shift = stats.shift;
@@ -287,7 +283,7 @@ void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
         check(labels == reference, "algorithms end with different labels");
         for (int pass = 0; pass < 3; ++pass) {
             first_variation(rows, nullptr, options, centers, labels.data());
-            const UpdateStats stats = sums.update(labels.data(), centers, n_threads);
+            const UpdateStats stats = sums.update(labels.data(), table.n_rows, centers, n_threads);
             check(stats.cost <= cost + 1e-9 * double(table.n_rows), "single moves raise the cost");
             cost = stats.cost;
         }
@@ -355,13 +351,13 @@ void check_interrupt() {
         std::this_thread::sleep_for(std::chrono::milliseconds(60));  // requests are looked for now and then
         bool stopped = false;
         try {
-            make(rows, {3})->assign(centers, {}, labels.data());
+            make(rows, {3})->assign(centers, {}, labels.data(), rows.n_rows());
         } catch (const Interrupted&) {
             stopped = true;
         }
         interrupt_requested = nullptr;
         check(stopped, "a request to stop was not heard");
-        make(rows, {3})->assign(centers, {}, labels.data());
+        make(rows, {3})->assign(centers, {}, labels.data(), rows.n_rows());
         check(labels == naive_labels(naive_distances(table, centers), 8), "labels differ after a stop");
     }
 }

@@ -40,11 +40,13 @@ struct Matrix {
             __builtin_prefetch(ahead.values + e);
         }
     }
-    int64_t nnz() const {
-        if (!indptr) return n_rows * n_features;
-        if (!selected) return indptr[n_rows];
+    int64_t nnz() const { return nnz(n_rows); }
+    // Stored entries of the first `n` rows.
+    int64_t nnz(int64_t n) const {
+        if (!indptr) return n * n_features;
+        if (!selected) return indptr[n];
         int64_t entries = 0;
-        for (int64_t i = 0; i < n_rows; ++i) entries += row(i).size;
+        for (int64_t i = 0; i < n; ++i) entries += row(i).size;
         return entries;
     }
 };
@@ -59,6 +61,9 @@ struct Finding {
     int64_t row = -1;
 };
 
+// A power of two that brings a vector of this norm to a norm of at most one: float32 kernels see scaled values.
+double scale_for(double norm);
+
 // A matrix that passed inspection, with what every kernel wants to know about its rows.
 // The arrays behind the view belong to the caller and must outlive it.
 class Rows {
@@ -70,31 +75,27 @@ public:
 
     // These of the rows, in this order, without a copy of their entries.
     Rows select(const int64_t* ids, int64_t n_ids) const;
-    // Lets a selection show its first rows only; what lies behind them stays known.
-    void show(int64_t n_rows);
 
     // Rows of a file that is larger than memory: they are to be read from front to back, chunk by chunk, and are
     // asked for before they are needed. Results do not depend on it.
     bool streamed = false;
     int64_t chunk_bytes = int64_t(32) << 20;
-    // Ends of runs of rows that are small against memory; one run where rows are not streamed.
-    std::vector<int64_t> chunk_ends() const;
+    // Ends of runs of the first `n` rows that are small against memory; one run where rows are not streamed.
+    std::vector<int64_t> chunk_ends(int64_t n) const;
     // Has the system bring these rows into memory, meanwhile.
     void will_need(int64_t begin, int64_t end) const;
     // To be called on the way through all rows with what comes next: asks for what comes after that.
     void read_ahead(int64_t begin, int64_t end) const;
 
-    // Makes room in the scaled space for vectors of this norm (starting centers may lie far away).
-    void cover(double norm);
-
     int64_t n_rows() const;
     int64_t n_features() const;
-    int64_t nnz() const;
+    int64_t nnz() const { return nnz(n_rows()); }
+    int64_t nnz(int64_t n) const;  // of the first n rows
 
     AnyMatrix matrix;
     std::vector<double> norm2;  // squared norms, summed in feature order
     double max_norm = 0;
-    double scale = 1;  // a power of two that brings the longest vector to a norm of at most one
+    double scale = 1;  // scale_for(max_norm)
 
 private:
     std::vector<int32_t> selected_;

@@ -15,17 +15,17 @@ class Elkan final : public Assigner {
 public:
     using Assigner::Assigner;
 
-    AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
-        const int64_t n = rows_.n_rows(), n_centers = centers.size();
+    AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
+        const int64_t n = n_rows_, n_centers = centers.size();
         if (int64_t(bounds_.size()) != n * n_centers) return first_pass(centers, labels);
-        const BoundSpace space(options_.metric, rows_.scale);
+        const BoundSpace space(options_.metric, scale_);
         const std::vector<float> moved_by = space.shifts(shift);
-        const Margin margin(centers, rows_.scale);
+        const Margin margin(centers, scale_);
 
         // Own distances first, in one grouped pass.
         std::vector<double> own(n);
         own_distances(rows_, centers, labels, nullptr, n, own.data(), options_.n_threads);
-        for (double& value : own) value = std::sqrt(value) * rows_.scale;
+        for (double& value : own) value = std::sqrt(value) * scale_;
 
         const std::vector<float> half = half_distances(centers);
         std::atomic<int64_t> moved{0}, computed{n};
@@ -69,7 +69,7 @@ public:
                             }
                             ++pairs;
                             const double distance =
-                                std::sqrt(spread_distance2(view.row(i), spread.data(), center)) * rows_.scale;
+                                std::sqrt(spread_distance2(view.row(i), spread.data(), center)) * scale_;
                             const double norm2 = rows_.norm2[i];
                             bound[r] = space.below(distance, norm2);
                             if (distance > reach[r]) continue;
@@ -114,7 +114,7 @@ private:
     }
 
     AssignStats first_pass(const Centers& centers, int32_t* labels) {
-        const int64_t n = rows_.n_rows(), n_centers = centers.size();
+        const int64_t n = n_rows_, n_centers = centers.size();
         // Large blocks, so that spreading out a center serves many rows; enough of them to share out.
         block_rows_ = std::clamp<int64_t>(n / (4 * options_.n_threads), 256, 8192);
         bounds_.resize(n * n_centers);
@@ -124,13 +124,13 @@ private:
     // Scans rows against all centers and sets all their bounds; answers how many labels changed.
     int64_t rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, limits(), options_.n_threads);
-        const BoundSpace space(options_.metric, rows_.scale);
+        index.build(centers, scale_, limits(), options_.n_threads);
+        const BoundSpace space(options_.metric, scale_);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
                  const int64_t i = scanned.row, begin = i / block_rows_ * block_rows_;
-                 const int64_t count = std::min(rows_.n_rows() - begin, block_rows_);
+                 const int64_t count = std::min(n_rows_ - begin, block_rows_);
                  float* bound = bounds_.data() + begin * index.n_centers + (i - begin);
                  for (int64_t k = 0; k < index.n_centers; ++k)
                      bound[k * count] = space.below(scanned.lower(scanned.scores[k]), rows_.norm2[i]);
@@ -147,7 +147,7 @@ private:
     // would cost more than they can save.
     std::vector<float> half_distances(const Centers& centers) {
         const int64_t n_centers = centers.size();
-        if (centers.nnz() * 4 > rows_.nnz() || n_centers * 4 > rows_.n_rows()) return {};
+        if (centers.nnz() * 4 > rows_.nnz(n_rows_) || n_centers * 4 > n_rows_) return {};
         std::vector<int64_t> indptr(1, 0);
         std::vector<int32_t> features;
         std::vector<double> values;
@@ -159,10 +159,9 @@ private:
         Rows center_rows(Matrix<double, int32_t>{n_centers, centers.n_features, indptr.data(),
                                                  features.data(), values.data()});
         center_rows.inspect(options_.n_threads);
-        center_rows.scale = rows_.scale;
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, limits(), options_.n_threads);
-        const BoundSpace space(options_.metric, rows_.scale);
+        index.build(centers, scale_, limits(), options_.n_threads);
+        const BoundSpace space(options_.metric, scale_);
         std::vector<float> half(n_centers * n_centers);
         scan(center_rows, index, nullptr, n_centers, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto&, int) {

@@ -107,8 +107,7 @@ void own_distances(const Rows& rows, const Centers& centers, const int32_t* labe
                    int64_t n_ids, double* out, int n_threads) {
     if (ids) return own_distances_between(rows, centers, labels, ids, 0, n_ids, out, n_threads);
     int64_t begin = 0;
-    for (const int64_t chunk_end : rows.chunk_ends()) {
-        const int64_t end = std::min(chunk_end, n_ids);  // fewer, where others have joined the rows
+    for (const int64_t end : rows.chunk_ends(n_ids)) {
         rows.will_need(begin, end);
         own_distances_between(rows, centers, labels, ids, begin, end, out + begin, n_threads);
         begin = end;
@@ -116,11 +115,11 @@ void own_distances(const Rows& rows, const Centers& centers, const int32_t* labe
 }
 
 double own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
-                int n_threads) {
+                int64_t n_rows, int n_threads) {
     std::vector<double> distance2;
     double cost = 0;
     int64_t begin = 0;
-    for (const int64_t end : rows.chunk_ends()) {
+    for (const int64_t end : rows.chunk_ends(n_rows)) {
         rows.will_need(begin, end);
         distance2.resize(end - begin);
         own_distances_between(rows, centers, labels, nullptr, begin, end, distance2.data(), n_threads);

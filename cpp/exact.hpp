@@ -92,9 +92,9 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
 void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
                    int64_t n_ids, double* out, int n_threads);
 
-// The weighted sum of the own squared distances of all rows, in row order; `weights` may be null.
+// The weighted sum of the own squared distances of the first rows, in row order; `weights` may be null.
 double own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
-                int n_threads);
+                int64_t n_rows, int n_threads);
 
 // Distances (not squared) of all rows to all centers; Out is float or double, n_rows x n_centers.
 template <class Out>

@@ -18,16 +18,16 @@ class Hamerly final : public Assigner {
 public:
     using Assigner::Assigner;
 
-    AssignStats assign(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
-        const int64_t n = rows_.n_rows();
+    AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
+        const int64_t n = n_rows_;
         if (int64_t(upper_.size()) != n) {
             upper_.resize(n);
             lower_.resize(n);
             return rescan(centers, nullptr, n, labels);
         }
-        const BoundSpace space(options_.metric, rows_.scale);
+        const BoundSpace space(options_.metric, scale_);
         relax(space.shifts(shift), labels);
-        const Margin margin(centers, rows_.scale);
+        const Margin margin(centers, scale_);
         auto safe = [&](int64_t i) {
             const double norm2 = rows_.norm2[i];
             return space.distance(lower_[i], norm2) >
@@ -42,7 +42,7 @@ public:
         int64_t kept = 0;
         for (size_t p = 0; p < doubtful.size(); ++p) {
             const int64_t i = doubtful[p];
-            upper_[i] = space.above(std::sqrt(own[p]) * rows_.scale, rows_.norm2[i]);
+            upper_[i] = space.above(std::sqrt(own[p]) * scale_, rows_.norm2[i]);
             if (!safe(i)) doubtful[kept++] = i;
         }
         AssignStats stats = rescan(centers, doubtful.data(), kept, labels);
@@ -65,7 +65,7 @@ private:
         float second = 0;
         for (int32_t k = 0; k < int32_t(moved_by.size()); ++k)
             if (k != farthest) second = std::max(second, moved_by[k]);
-        for (int64_t i = 0; i < rows_.n_rows(); ++i) {
+        for (int64_t i = 0; i < n_rows_; ++i) {
             const float others = labels[i] == farthest ? second : *first;
             upper_[i] = (upper_[i] + moved_by[labels[i]]) * kUp;
             lower_[i] = std::max(0.0f, lower_[i] - others) * kDown;
@@ -74,9 +74,9 @@ private:
 
     AssignStats rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         if (n_ids == 0) return {};
-        const BoundSpace space(options_.metric, rows_.scale);
+        const BoundSpace space(options_.metric, scale_);
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, limits(), options_.n_threads);
+        index.build(centers, scale_, limits(), options_.n_threads);
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {

@@ -48,15 +48,22 @@ bool CenterIndex::reserve_head(int64_t n_floats) {
     return true;
 }
 
+double common_scale(const Rows& rows, const Centers& centers) {
+    double norm2 = 0;
+    for (const Center& center : centers.items) norm2 = std::max(norm2, center.norm2);
+    return std::min(rows.scale, scale_for(std::sqrt(norm2)));
+}
+
 void CenterIndex::build(const Centers& centers, double scale, IndexLimits limits, int n_threads) {
     std::vector<int32_t> all(centers.size());
     std::iota(all.begin(), all.end(), 0);
     build(centers, all, scale, limits, n_threads);
 }
 
-void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& which, double scale,
+void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& which, double by,
                         IndexLimits limits, int n_threads) {
     simd = &kernels();
+    scale = by;
     ids = which;
     n_centers = int64_t(ids.size());
     stride = (n_centers + simd->lanes - 1) / simd->lanes * simd->lanes;
@@ -70,11 +77,11 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
         max_norm = std::max(max_norm, norm[k]);
     }
 
-    if (!build_direct(centers, scale, limits)) build_hybrid(centers, scale, limits.head, n_threads);
+    if (!build_direct(centers, limits)) build_hybrid(centers, limits.head, n_threads);
 }
 
 // Few centers: a head row for every feature, so that no feature has to be looked up.
-bool CenterIndex::build_direct(const Centers& centers, double scale, IndexLimits limits) {
+bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits) {
     const int64_t old_width = direct ? stride_of_filled_ : 0;
     direct = stride <= kDirectCenters &&
              centers.n_features * stride * int64_t(sizeof(float)) <= std::min(limits.head, limits.direct);
@@ -98,7 +105,7 @@ bool CenterIndex::build_direct(const Centers& centers, double scale, IndexLimits
     return true;
 }
 
-void CenterIndex::build_hybrid(const Centers& centers, double scale, int64_t head_limit, int n_threads) {
+void CenterIndex::build_hybrid(const Centers& centers, int64_t head_limit, int n_threads) {
     const int64_t d = centers.n_features;
     const int64_t range = std::max<int64_t>(1024, (d + 4 * n_threads - 1) / (4 * std::max(n_threads, 1)));
     const int64_t n_ranges = (d + range - 1) / range;

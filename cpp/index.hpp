@@ -39,15 +39,16 @@ struct IndexLimits {
     int64_t direct = 0;
 };
 
-// A row for every feature pays when the rows to be scanned are large against it.
-inline int64_t direct_limit(const Rows& rows) {
-    return std::min<int64_t>(8 * rows.nnz(), int64_t(96) << 20);
-}
+// A row for every feature pays when the entries to be scanned are many against it.
+inline int64_t direct_limit(int64_t nnz) { return std::min<int64_t>(8 * nnz, int64_t(96) << 20); }
+
+// The scale for an index of these centers that scans these rows. Centers that start far away need room too.
+double common_scale(const Rows& rows, const Centers& centers);
 
 class CenterIndex {
 public:
     // Indexes the centers `ids` (ascending), renumbered from 0; what an earlier call allocated is used again.
-    // `scale` is a power of two that the centers are multiplied by (Rows::scale).
+    // `scale` is a power of two that centers and rows are multiplied by (common_scale).
     void build(const Centers& centers, const std::vector<int32_t>& which, double scale, IndexLimits limits,
                int n_threads);
     // The same for all centers.
@@ -56,6 +57,7 @@ public:
     const float* tile_rows(const Tile& tile) const { return head_.get() + tile.offset; }
 
     const Kernels* simd = nullptr;
+    double scale = 1;
     std::vector<int32_t> ids;
     int64_t n_centers = 0;
     int64_t stride = 0;               // n_centers rounded up to whole vectors
@@ -65,7 +67,7 @@ public:
     std::vector<TailEntry> tail;      // within a feature by ascending center
     std::vector<Tile> tiles;
     std::vector<float> start;         // -|c|^2 / 2; minus infinity beyond the last center
-    std::vector<double> norm;         // |c|
+    std::vector<double> norm;         // |c|, scaled like all values
     double max_norm = 0;
 
 private:
@@ -73,8 +75,8 @@ private:
         void operator()(float* p) const;
     };
     bool reserve_head(int64_t n_floats);
-    bool build_direct(const Centers& centers, double scale, IndexLimits limits);
-    void build_hybrid(const Centers& centers, double scale, int64_t head_limit, int n_threads);
+    bool build_direct(const Centers& centers, IndexLimits limits);
+    void build_hybrid(const Centers& centers, int64_t head_limit, int n_threads);
 
     std::unique_ptr<float[], Free> head_;
     int64_t head_capacity_ = 0;

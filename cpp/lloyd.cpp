@@ -12,11 +12,11 @@ class Lloyd final : public Assigner {
 public:
     using Assigner::Assigner;
 
-    AssignStats assign(const Centers& centers, const std::vector<double>&, int32_t* labels) override {
+    AssignStats assign_rows(const Centers& centers, const std::vector<double>&, int32_t* labels) override {
         CenterIndex& index = index_;
-        index.build(centers, rows_.scale, limits(), options_.n_threads);
+        index.build(centers, scale_, limits(), options_.n_threads);
         std::atomic<int64_t> moved{0};
-        scan(rows_, index, nullptr, rows_.n_rows(), options_.n_threads, scratches_,
+        scan(rows_, index, nullptr, n_rows_, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
                  const int32_t label = decide(scanned, row, rows_.norm2[scanned.row], centers, index.norm,
                                               scratches_[thread].candidates);
@@ -24,7 +24,7 @@ public:
                  labels[scanned.row] = label;
                  moved.fetch_add(1, std::memory_order_relaxed);
              });
-        return {moved, rows_.n_rows() * centers.size()};
+        return {moved, n_rows_ * centers.size()};
     }
 
 private:

@@ -131,7 +131,7 @@ Centers MiniBatch::centers() const {
     return centers;
 }
 
-BatchStats MiniBatch::learn(Rows& rows, const double* weights, int32_t* labels, int n_threads) {
+BatchStats MiniBatch::learn(const Rows& rows, const double* weights, int32_t* labels, int n_threads) {
     BatchStats stats;
     std::vector<double> own(rows.n_rows());  // products of the rows with the sums of their clusters
     assign(rows, labels, own.data(), n_threads, stats);
@@ -188,7 +188,7 @@ void MiniBatch::refresh_stale_squares() {
 
 // What an assignment finds besides labels goes into `own`: the products of the rows with the sums of their
 // clusters; and there has to be room for all features afterwards.
-void MiniBatch::assign(Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats) {
+void MiniBatch::assign(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats) {
     stats.distance2.resize(rows.n_rows());
     std::vector<std::vector<int64_t>> unknown(std::max(n_threads, 1));
     if (worth_an_index(rows))
@@ -207,11 +207,10 @@ bool MiniBatch::worth_an_index(const Rows& rows) const {
 }
 
 // The centers written out, then as any other assignment.
-void MiniBatch::assign_by_index(Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
+void MiniBatch::assign_by_index(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
                                 std::vector<std::vector<int64_t>>& unknown) {
     const Centers centers = this->centers();
-    for (const Center& center : centers.items) rows.cover(std::sqrt(center.norm2));
-    index_.build(centers, rows.scale, {head_limit_, direct_limit(rows)}, n_threads);
+    index_.build(centers, common_scale(rows, centers), {head_limit_, direct_limit(rows.nnz())}, n_threads);
     scan(rows, index_, nullptr, rows.n_rows(), n_threads, scans_,
          [&](const Scanned& scanned, const auto& row, int thread) {
              const int64_t i = scanned.row;

@@ -46,7 +46,7 @@ public:
               int64_t head_limit);
 
     // Labels the rows and moves the centers. `weights` may be null.
-    BatchStats learn(Rows& rows, const double* weights, int32_t* labels, int n_threads);
+    BatchStats learn(const Rows& rows, const double* weights, int32_t* labels, int n_threads);
     // Puts centers where these rows are, as if each had seen rows of this weight there.
     void place(const std::vector<int32_t>& clusters, const Rows& rows, const int64_t* ids, double count);
     // Later batches have more features.
@@ -79,9 +79,9 @@ private:
         int64_t first = -1;          // and the first of them
     };
     Scale scale(int64_t k) const;
-    void assign(Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats);
+    void assign(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats);
     bool worth_an_index(const Rows& rows) const;
-    void assign_by_index(Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
+    void assign_by_index(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
                          std::vector<std::vector<int64_t>>& unknown);
     void assign_by_sums(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
                         std::vector<std::vector<int64_t>>& unknown);

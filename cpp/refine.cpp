@@ -118,10 +118,11 @@ private:
     // The best move of each row that has one, with all centers as they are; in row order.
     std::vector<Move> promising() {
         CenterIndex index;
-        index.build(centers_, rows_.scale, {options_.head_limit, direct_limit(rows_)}, options_.n_threads);
+        index.build(centers_, common_scale(rows_, centers_), {options_.head_limit, direct_limit(rows_.nnz())},
+                    options_.n_threads);
         std::vector<ScanScratch> scratches;
         std::vector<std::vector<Move>> found(std::max(options_.n_threads, 1));
-        const double unscale2 = 1 / (rows_.scale * rows_.scale);
+        const double unscale2 = 1 / (index.scale * index.scale);
         Size smallest{INFINITY, INFINITY};
         for (const Size& size : sizes_) {
             smallest.weight = std::min(smallest.weight, size.weight);

@@ -21,7 +21,7 @@ double seconds_since(Clock::time_point start) {
 
 TileRates tile_rates(const Rows& rows, const Centers& centers, int n_threads) {
     CenterIndex index;
-    index.build(centers, rows.scale, IndexLimits{}, n_threads);
+    index.build(centers, common_scale(rows, centers), IndexLimits{}, n_threads);
     std::vector<ScanScratch> scratches(std::max(n_threads, 1));
     const int64_t block = block_rows(index), n = rows.n_rows();
     const int64_t n_blocks = (n + block - 1) / block;
@@ -37,7 +37,7 @@ TileRates tile_rates(const Rows& rows, const Centers& centers, int n_threads) {
                     const int64_t block_end = std::min(n, (b + 1) * block);
                     for (int64_t begin = b * block, end; begin < block_end; begin = end) {
                         end = end_of_pack(view, nullptr, begin, block_end);
-                        start_block(view, rows.scale, index, nullptr, begin, end, scratch);
+                        start_block(view, index, nullptr, begin, end, scratch);
                         if (slots)
                             for (HeadEntry& entry : scratch.head) entry.slot %= slots;
                         const auto start = Clock::now();

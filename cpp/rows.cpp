@@ -40,6 +40,13 @@ Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double& norm2) {
 
 }  // namespace
 
+double scale_for(double norm) {
+    if (norm <= 0) return 0x1p1000;
+    int exponent = 0;
+    std::frexp(norm, &exponent);
+    return std::ldexp(1.0, std::min(-exponent, 1000));
+}
+
 Finding Rows::inspect(int n_threads) {
     return std::visit(
         [&](const auto& view) {
@@ -73,8 +80,7 @@ Finding Rows::inspect(int n_threads) {
             double largest = 0;
             for (double value : norm2) largest = std::max(largest, value);
             max_norm = std::sqrt(largest);
-            scale = 0x1p1000;
-            cover(max_norm);
+            scale = scale_for(max_norm);
             return worst;
         },
         matrix);
@@ -99,8 +105,7 @@ Rows Rows::select(const int64_t* ids, int64_t n_ids) const {
     return rows;
 }
 
-std::vector<int64_t> Rows::chunk_ends() const {
-    const int64_t n = n_rows();
+std::vector<int64_t> Rows::chunk_ends(int64_t n) const {
     std::vector<int64_t> ends;
     std::visit(
         [&](const auto& view) {
@@ -156,26 +161,14 @@ void Rows::read_ahead(int64_t begin, int64_t end) const {
         will_need(at + kSteps * step, at + (kSteps + 1) * step);
 }
 
-void Rows::show(int64_t n_rows) {
-    std::visit([&](auto& view) { view.n_rows = n_rows; }, matrix);
-}
-
-void Rows::cover(double norm) {
-    if (norm <= 0) return;
-    int exponent = 0;
-    std::frexp(norm, &exponent);
-    const double fitting = std::ldexp(1.0, std::min(-exponent, 1000));
-    if (fitting < scale) scale = fitting;
-}
-
 int64_t Rows::n_rows() const {
     return std::visit([](const auto& view) { return view.n_rows; }, matrix);
 }
 int64_t Rows::n_features() const {
     return std::visit([](const auto& view) { return view.n_features; }, matrix);
 }
-int64_t Rows::nnz() const {
-    return std::visit([](const auto& view) { return view.nnz(); }, matrix);
+int64_t Rows::nnz(int64_t n) const {
+    return std::visit([&](const auto& view) { return view.nnz(n); }, matrix);
 }
 
 ColumnStats column_stats(const Rows& rows, const double* weights) {

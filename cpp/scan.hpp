@@ -76,8 +76,9 @@ int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin,
 }
 
 template <class V, class I>
-void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, const int64_t* ids,
-          int64_t begin, int64_t end, ScanScratch& scratch) {
+void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+          int64_t end, ScanScratch& scratch) {
+    const double scale = index.scale;
     int64_t entries = 0;
     for (int64_t p = begin; p < end; ++p) entries += view.row(ids ? ids[p] : p).size;
     if (int64_t(scratch.head.size()) < entries + kPrefetchAhead + 1) {
@@ -110,12 +111,12 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, double scale, cons
 
 // Everything but the tiles: starts the scores of a block of rows, packs the rows, adds the lists.
 template <class V, class I>
-void start_block(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
-                 int64_t begin, int64_t end, ScanScratch& scratch) {
+void start_block(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+                 int64_t end, ScanScratch& scratch) {
     scratch.scores.resize((end - begin) * index.stride);
     for (int64_t r = 0; r < end - begin; ++r)
         std::copy(index.start.begin(), index.start.end(), scratch.scores.data() + r * index.stride);
-    pack(view, index, scale, ids, begin, end, scratch);
+    pack(view, index, ids, begin, end, scratch);
     for (int64_t r = 0; r < end - begin; ++r) {
         float* const scores = scratch.scores.data() + r * index.stride;
         for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
@@ -129,10 +130,10 @@ void start_block(const Matrix<V, I>& view, double scale, const CenterIndex& inde
 
 // Few centers: rows that can be read as they are, unless their scale is none for float.
 template <class V, class I>
-bool score_as_stored(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
-                     int64_t begin, int64_t end, ScanScratch& scratch) {
+bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+                     int64_t end, ScanScratch& scratch) {
     if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
-        if (!index.direct || scale <= 0x1p-100 || scale >= 0x1p100) return false;
+        if (!index.direct || index.scale <= 0x1p-100 || index.scale >= 0x1p100) return false;
         scratch.scores.resize((end - begin) * index.stride);
         scratch.head_begin.assign(1, 0);
         scratch.tail_begin.assign(end - begin + 1, 0);
@@ -141,7 +142,7 @@ bool score_as_stored(const Matrix<V, I>& view, double scale, const CenterIndex& 
             std::copy(index.start.begin(), index.start.end(), scores);
             const auto row = view.row(ids ? ids[begin + r] : begin + r);
             index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
-                                row.values, row.size, float(scale), scores);
+                                row.values, row.size, float(index.scale), scores);
             scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
         }
         return true;
@@ -151,10 +152,10 @@ bool score_as_stored(const Matrix<V, I>& view, double scale, const CenterIndex& 
 
 // Fills in the scores of a block of rows, and how many entries of each went into head and tail.
 template <class V, class I>
-void score_block(const Matrix<V, I>& view, double scale, const CenterIndex& index, const int64_t* ids,
-                 int64_t begin, int64_t end, ScanScratch& scratch) {
-    if (score_as_stored(view, scale, index, ids, begin, end, scratch)) return;
-    start_block(view, scale, index, ids, begin, end, scratch);
+void score_block(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+                 int64_t end, ScanScratch& scratch) {
+    if (score_as_stored(view, index, ids, begin, end, scratch)) return;
+    start_block(view, index, ids, begin, end, scratch);
     for (const Tile& tile : index.tiles)
         index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
                              scratch.head_begin.data(), end - begin, scratch.scores.data() + tile.first,
@@ -169,7 +170,7 @@ inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const Sca
     scanned.row = i;
     scanned.scores = scratch.scores.data() + r * index.stride;
     scanned.top = index.simd->top2(scanned.scores, index.stride);
-    scanned.norm2 = rows.norm2[i] * rows.scale * rows.scale;
+    scanned.norm2 = rows.norm2[i] * index.scale * index.scale;
     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
     // Roundings on the way to a score: of the inputs, of products, of the sums (Higham 2002, chapter 3).
@@ -201,7 +202,7 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
                 if (!ids) rows.read_ahead(b * block, block_end);
                 for (int64_t begin = b * block, end; begin < block_end; begin = end) {
                     end = end_of_pack(view, ids, begin, block_end);
-                    score_block(view, rows.scale, index, ids, begin, end, scratch);
+                    score_block(view, index, ids, begin, end, scratch);
                     for (int64_t p = begin; p < end; ++p) {
                         const int64_t i = ids ? ids[p] : p;
                         on_row(read_scores(rows, index, scratch, i, p - begin), view.row(i), thread);

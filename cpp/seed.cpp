@@ -360,7 +360,7 @@ private:
             centers.items[c].values.assign(row.values, row.values + row.size);
             centers.items[c].norm2 = rows_.norm2[candidates_[c].row];
         }
-        index_.build(centers, rows_.scale, {kHeadLimit, direct_limit(rows_)}, n_threads_);
+        index_.build(centers, rows_.scale, {kHeadLimit, direct_limit(rows_.nnz())}, n_threads_);
     }
 
     void scan_for_survivors() {

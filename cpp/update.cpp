@@ -57,8 +57,8 @@ Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, 
     fixed_point_ &= weight_scale_.holds(columns.min_weight);
 }
 
-void Sums::take_new_rows() {
-    const int64_t known = int64_t(labels_.size()), n = rows_.n_rows();
+void Sums::take_new_rows(int64_t n) {
+    const int64_t known = int64_t(labels_.size());
     if (known == n) return;
     labels_.resize(n, -1);
     if (metric_ == Metric::cosine) {
@@ -106,7 +106,7 @@ Sums::Changes Sums::members_of_changed(const int32_t* labels, const Changes& cha
     for (int64_t k = 0; k < size(); ++k)
         if (changed[k]) clusters_[k].weight = 0;
     return group_ids(size(), [&](const auto& note) {
-        for (int64_t i = 0; i < rows_.n_rows(); ++i)
+        for (int64_t i = 0; i < int64_t(labels_.size()); ++i)
             if (labels[i] >= 0 && changed[labels[i]]) note(labels[i], i);
     });
 }
@@ -207,14 +207,14 @@ Center Sums::sum_anew(const View& view, const Changes& members, int64_t k, Scrat
     return mean;
 }
 
-UpdateStats Sums::update(const int32_t* labels, Centers& centers, int n_threads) {
+UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads) {
     UpdateStats stats;
     stats.shift.assign(size(), 0.0);
-    take_new_rows();
+    take_new_rows(n_rows);
     if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
     // Sums that are not in fixed point depend on the order of the rows: these are added in one go.
     const std::vector<int64_t> ends =
-        fixed_point_ ? rows_.chunk_ends() : std::vector<int64_t>{rows_.n_rows()};
+        fixed_point_ ? rows_.chunk_ends(n_rows) : std::vector<int64_t>{n_rows};
     std::vector<char> changed(size(), 0);
     int64_t begin = 0;
     for (const int64_t end : ends) {

@@ -62,16 +62,17 @@ struct UpdateStats {
 
 class Sums {
 public:
-    // `weights` may be null; it must outlive this object, as must `columns`. The statistics may be those of more
-    // rows than are shown: others can come later (Rows::show).
+    // `weights` may be null; it must outlive this object, as must `columns`.
     Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
          Metric metric, CenterLimit limit = {});
 
     // Accounts for the labels (-1: in no cluster) and moves the centers to the means, with `cosine` to the
     // directions of the means, within the limit. A cluster without weight, or without direction, keeps its center.
-    UpdateStats update(const int32_t* labels, Centers& centers, int n_threads);
+    // The first `n_rows` rows take part: not fewer than in the last call.
+    UpdateStats update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads);
 
     int64_t size() const { return int64_t(clusters_.size()); }
+    int64_t n_rows() const { return int64_t(labels_.size()); }  // that took part so far
     // Squared norms of the means.
     std::vector<double> mean_norm2() const;
     // What the cost is a difference from: the squared distances to the mean of all rows, with `cosine` those were
@@ -96,7 +97,7 @@ private:
     };
     using Changes = Groups;  // by cluster; i: row i comes; ~i: row i goes
 
-    void take_new_rows();
+    void take_new_rows(int64_t n_rows);
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
     Changes take_changes(const int32_t* labels, int64_t begin, int64_t end, UpdateStats& stats);
     Changes members_of_changed(const int32_t* labels, const Changes& changes);

@@ -113,7 +113,6 @@ class CenterEstimator(
         doubtful = np.flatnonzero(labels < 0)
         if len(doubtful):
             some = centers_.to_core(lists.of[possible], rows.n_features)
-            rows.core.cover(float(np.sqrt(some.norm2.max())))
             labels[doubtful] = possible[self._assign(rows.select(doubtful), some, 1)]
         return labels
 
@@ -205,7 +204,6 @@ class CenterEstimator(
     def _centers_for(self, rows: Rows) -> tuple[_core.Centers, int]:
         """The centers in the core, and the threads that the rows are worth."""
         centers = centers_.to_core(self.cluster_centers_, rows.n_features)
-        rows.core.cover(float(np.sqrt(centers.norm2.max())))
         n_threads = effective_n_threads(self.n_threads)
         return centers, threads_for(rows.core.nnz * centers.n_clusters, n_threads)
 

@@ -245,7 +245,7 @@ class KMeans(CenterEstimator):
         with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
             seeds = saved.seeds(seeds) if saved else seeds
             found = restarts.run_all(
-                rows, run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
+                run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
             )
         best = min(found, key=lambda one: one.inertia)
         if not best.converged:

@@ -263,7 +263,6 @@ class MiniBatchKMeans(CenterEstimator):
         labels = None
         if self.compute_labels:
             centers = centers_.to_core(stream.centers)
-            rows.core.cover(float(np.sqrt(centers.norm2.max())))
             labels = self._assign(rows, centers, setting.n_threads)
             cost = exact_cost(rows, centers, labels, setting.weights, setting.n_threads)
         self._finish(stream, history, labels, cost)

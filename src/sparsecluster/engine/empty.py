@@ -36,11 +36,12 @@ def refill(
     sizes = _sizes(labels, weights, centers.n_clusters)
     empty = list(np.flatnonzero(sizes == 0))
     distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
-    movable = distance2 > COINCIDES**2 * rows.core.norm2
+    norm2 = rows.core.norm2[: len(labels)]
+    movable = distance2 > COINCIDES**2 * norm2
     if weights is not None:
         movable &= weights > 0
     if metric == "cosine":
-        movable &= rows.core.norm2 > 0  # a row without direction makes no center
+        movable &= norm2 > 0  # a row without direction makes no center
     candidates = np.flatnonzero(movable)
     # Without the last digits, so that equally far rows come in their order.
     mantissa, exponent = np.frexp(distance2[candidates])

@@ -86,10 +86,7 @@ def iterate(
     """
     weights, metric, n_threads = setting.weights, setting.metric, setting.n_threads
     limit = limit or _core.CenterLimit()
-    rows.core.cover(float(np.sqrt(centers.norm2.max())))
     all_labels = np.full(rows.n_rows, -1, dtype=np.int32)
-    if batches:
-        batches.start()
     assigner = make_assigner(algorithm, rows, setting)
     sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric, limit)
     shift = np.zeros(0)
@@ -102,8 +99,8 @@ def iterate(
 
     while not (settled or near or stopped) and (not history or done + len(history) < max_iter):
         started = time.perf_counter()
-        labels = all_labels[: rows.n_rows]
-        weights_ = None if weights is None else weights[: rows.n_rows]
+        labels = all_labels[: batches.size] if batches else all_labels
+        weights_ = None if weights is None else weights[: len(labels)]
         whole = batches is None or batches.whole
         _, distances, path = assigner.assign(centers, shift, labels)
 
@@ -132,7 +129,7 @@ def iterate(
             algorithm=algorithm,
             path=path,
             run=run,
-            rows=rows.n_rows,
+            rows=len(labels),
         )
         history.append(record)
         stopped = bool(on_iteration(record))
@@ -147,8 +144,6 @@ def iterate(
                 RunState(centers=centers_.from_core(centers), labels=labels, history=history)
             )
 
-    if batches:
-        batches.show_all()
     if not settled:
         # The centers moved after the labels were given: give them again.
         assigner.assign(centers, shift, all_labels)

@@ -14,8 +14,8 @@ RHO = 0.5
 class NestedBatches:
     """Rows in a random order, of which the first take part; every batch holds the ones before.
 
-    `rows` shows the rows that take part, by their place in the order. Rows that are not `useful`
-    come in the last batches.
+    `rows` are all rows by their place in the order; the first `size` of them take part. Rows that
+    are not `useful` come in the last batches.
     """
 
     def __init__(
@@ -46,21 +46,14 @@ class NestedBatches:
         """Whether all rows take part."""
         return self._stage == len(self.sizes) - 1
 
-    def start(self) -> None:
-        """Show the first batch."""
-        self._show(0)
+    @property
+    def size(self) -> int:
+        """How many rows take part."""
+        return self.sizes[self._stage]
 
     def grow(self) -> None:
-        """Show twice as many rows."""
-        self._show(self._stage + 1)
-
-    def show_all(self) -> None:
-        """Show all rows, whatever there is still to learn from fewer."""
-        self._show(len(self.sizes) - 1)
-
-    def _show(self, stage: int) -> None:
-        self._stage = stage
-        self.rows.core.show(self.sizes[stage])
+        """Let twice as many rows take part."""
+        self._stage += 1
 
     def exhausted(
         self,
@@ -77,7 +70,9 @@ class NestedBatches:
         """
         share = np.ones(len(labels)) if weights is None else weights
         sizes = np.bincount(labels, share, minlength=len(shift))
-        squares = np.bincount(labels, share * self.rows.core.norm2, minlength=len(shift))
+        squares = np.bincount(
+            labels, share * self.rows.core.norm2[: len(labels)], minlength=len(shift)
+        )
         scatter = np.maximum(squares - sizes * mean_norm2, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             error2 = scatter / (sizes * np.maximum(sizes - 1, 1))

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 from sparsecluster import _core
-from sparsecluster.data.rows import Rows
 from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.loop import Clustering
 
@@ -18,7 +15,7 @@ Run = Callable[[int, int, Callback], Clustering]
 
 
 def run_all(
-    rows: Rows, run_from: Run, n_runs: int, together: int, *, n_threads: int, on_iteration: Callback
+    run_from: Run, n_runs: int, together: int, *, n_threads: int, on_iteration: Callback
 ) -> list[Clustering]:
     """The results of `run_from(run, threads, on_iteration)`, `together` of them at a time.
 
@@ -29,8 +26,6 @@ def run_all(
         while len(found) < n_runs and not (found and found[-1].stopped):
             found.append(run_from(len(found), n_threads, on_iteration))
         return found
-    # Room for every center now: the runs share the rows, and must not change their scale.
-    rows.core.cover(float(np.sqrt(rows.core.norm2.max(initial=0.0))) * 2)
     token, stop, one_at_a_time = _core.StopToken(), threading.Event(), threading.Lock()
 
     def report(record: IterationRecord) -> Any:

@@ -334,7 +334,6 @@ def nearest_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each row the nearest of the centers, and its squared distance."""
     core = centers_.to_core(centers)
-    rows.core.cover(float(np.sqrt(core.norm2.max())))
     labels = np.full(rows.n_rows, -1, dtype=np.int32)
     assigner = make_assigner("lloyd", rows, setting)
     assigner.assign(core, np.zeros(0), labels)

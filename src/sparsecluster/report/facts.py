@@ -100,7 +100,6 @@ def neighbours(centers: sp.csr_array, n_threads: int | None) -> Neighbours | Non
     found: list[tuple[np.ndarray, ...]] = []
     for begin in range(0, n_clusters, COMPARED_AT_ONCE):
         rows = as_rows(centers[begin : begin + COMPARED_AT_ONCE], n_threads=threads)
-        rows.core.cover(float(np.sqrt(norm2.max())))
         distances = np.empty((rows.n_rows, n_clusters))
         _core.all_distances(rows.core, core, distances, threads)
         here = np.arange(rows.n_rows)
