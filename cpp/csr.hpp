@@ -101,7 +101,7 @@ private:
     std::vector<int32_t> selected_;
 };
 
-// How many rows, and the range of their weights. Per column: stored entries, range of the magnitudes of weight * value, weighted mean; over all columns
+// How many rows, and the range of their weights. Per column: entries other than zero, range of the magnitudes of weight * value, weighted mean; over all columns
 // the weighted scatter (sum of squared distances to the mean) and the mean variance.
 struct ColumnStats {
     int64_t n_rows = 0;

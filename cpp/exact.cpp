@@ -48,12 +48,13 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
                std::vector<int32_t>& candidates) {
     if (candidates.size() == 1) return candidates[0];
     const double row_norm = std::sqrt(row_norm2);
+    const int64_t row_size = row.size - std::count(row.values, row.values + row.size, V(0));
     std::vector<double> lowest(candidates.size());
     double threshold = INFINITY;
     for (size_t c = 0; c < candidates.size(); ++c) {
         const Center& center = centers.items[candidates[c]];
         const double half_distance = 0.5 * center.norm2 - dot(row, center);
-        const double error = kEps * (double(row.size + 8) * row_norm * std::sqrt(center.norm2) +
+        const double error = kEps * (double(row_size + 8) * row_norm * std::sqrt(center.norm2) +
                                      double(center.size() + 8) * center.norm2);
         lowest[c] = half_distance - error;
         threshold = std::min(threshold, half_distance + error);

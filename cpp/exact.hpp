@@ -60,13 +60,15 @@ inline double shift2(const Center& a, const Center& b) {
 }
 
 // |x - c|^2 with the center spread out over all features. What the center has outside the row's features is
-// its norm less the part inside; where these nearly cancel the distance is computed directly.
+// its norm less the part inside; where these nearly cancel the distance is computed directly. Zeros that are
+// stored count as outside, so that dense and sparse rows of the same values give the same bits.
 template <class V, class I>
 double spread_distance2(const Row<V, I>& row, const double* spread, const Center& center) {
     constexpr double kLost = 0x1p-53 / 1e-11;
     double inside = 0, covered = 0;
     int64_t shared = 0;
     for (int64_t e = 0; e < row.size; ++e) {
+        if (row.values[e] == 0) continue;
         const double c = spread[row.features[e]];
         const double gap = double(row.values[e]) - c;
         inside += gap * gap;

@@ -194,6 +194,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
                 total_weight += weight(i);
                 for (int64_t e = 0; e < row.size; ++e) {
                     const auto f = row.features[e];
+                    if (row.values[e] == 0) continue;  // as if it were not stored
                     const double value = weight(i) * double(row.values[e]);
                     stats.count[f] += 1;
                     stats.max_abs[f] = std::max(stats.max_abs[f], std::abs(value));
@@ -210,6 +211,7 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
                 const auto row = view.row(i);
                 for (int64_t e = 0; e < row.size; ++e) {
                     const auto f = row.features[e];
+                    if (row.values[e] == 0) continue;
                     const double deviation = double(row.values[e]) - stats.mean[f];
                     stats.scatter += weight(i) * deviation * deviation;
                     if (weights) stored_weight[f] += weights[i];

@@ -79,6 +79,7 @@ template <class V, class I>
 double Sums::squared_spread(const Row<V, I>& row) const {
     double inside = 0, covered = 0;
     for (int64_t e = 0; e < row.size; ++e) {
+        if (row.values[e] == 0) continue;
         const double mean = columns_.mean[row.features[e]], gap = double(row.values[e]) - mean;
         inside += gap * gap;
         covered += mean * mean;
