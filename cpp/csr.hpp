@@ -61,7 +61,8 @@ struct Finding {
     int64_t row = -1;
 };
 
-// A power of two that brings a vector of this norm to a norm of at most one: float32 kernels see scaled values.
+// The power of two that float32 kernels multiply all values by where the longest vector has this norm: its squares
+// do not overflow, and those of vectors that are shorter by twenty digits do not vanish.
 double scale_for(double norm);
 
 // A matrix that passed inspection, with what every kernel wants to know about its rows.

@@ -42,9 +42,11 @@ Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double& norm2) {
 
 double scale_for(double norm) {
     if (norm <= 0) return 0x1p1000;
+    constexpr int kRoom = 50;          // squares stay far below the largest float
+    constexpr int kSquareRoot = 500;   // squares of a larger scale would overflow
     int exponent = 0;
     std::frexp(norm, &exponent);
-    return std::ldexp(1.0, std::min(-exponent, 1000));
+    return std::ldexp(1.0, std::min(-exponent + std::clamp(kSquareRoot + exponent, 0, kRoom), 1000));
 }
 
 Finding Rows::inspect(int n_threads) {

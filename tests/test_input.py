@@ -11,7 +11,14 @@ import pytest
 import scipy.sparse as sp
 from data import csr
 
-from sparsecluster import KMeans, kmeans_plusplus
+from sparsecluster import (
+    KMeans,
+    MiniBatchKMeans,
+    Prepare,
+    kmeans_plusplus,
+    metalabels,
+    seed_centers,
+)
 
 X = np.arange(12.0).reshape(4, 3)
 
@@ -459,3 +466,78 @@ def test_process_survives(code):
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+# --- what other libraries would misread ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+@pytest.mark.parametrize("dtype", [np.uint64, np.uint32, np.int16])
+@pytest.mark.parametrize("key", ["indptr", "indices"])
+def test_indices_of_any_integer_type_are_taken(format, dtype, key, recwarn):
+    odd = sp.csr_array(X).asformat(format)
+    setattr(odd, key, getattr(odd, key).astype(dtype))
+    assert fit(odd).labels_.tolist() == fit(X).labels_.tolist()
+    assert Prepare(unit=True).fit_transform(odd).shape == X.shape
+    assert seed_centers(odd, 2, random_state=0)[0].shape == (2, X.shape[1])
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+def test_an_indptr_that_wrapped_around_is_refused(format):
+    many = sp.random_array((300, 50), density=0.2, format=format, rng=np.random.default_rng(0))
+    many.indptr = many.indptr.astype(np.uint8)
+    with pytest.raises(ValueError, match="consistent"):
+        fit(many)
+
+
+def test_indices_that_are_no_integers_are_refused():
+    odd = sp.csr_array(X)
+    odd.indices = odd.indices.astype(np.float64)
+    with pytest.raises(ValueError, match="The indices of X are of float64"):
+        fit(odd)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        fit,
+        lambda X: MiniBatchKMeans(2, random_state=0).fit(X),
+        lambda X: seed_centers(X, 2, random_state=0),
+        lambda X: Prepare(unit=True).fit(X),
+        lambda X: metalabels(X, [[0]] * len(X)),
+    ],
+)
+def test_masked_entries_are_refused(use):
+    plain = np.asarray(sp.csr_array(X).toarray())
+    use(np.ma.masked_array(plain, mask=np.zeros(plain.shape, dtype=bool)))
+    with pytest.raises(ValueError, match=r"masked.*filled\(0\)"):
+        use(np.ma.masked_array(plain, mask=plain > 0))
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-310, 5e-324])
+def test_weights_too_small_for_sums_are_refused(weight):
+    with pytest.raises(ValueError, match="sample_weight has values below 1e-100"):
+        fit(X, sample_weight=np.full(len(X), weight))
+
+
+# --- magnitudes far apart ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "lloyd", "hamerly", "elkan"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_huge_value_leaves_the_labels_of_the_other_rows_exact(algorithm, dtype):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(200, 10)).astype(dtype)
+    values[7, 3] = 1e19
+    start = values[[7, 0, 1, 2]].astype(np.float64)
+    km = KMeans(4, init=start, algorithm=algorithm).fit(values)
+    exact, centers = values.astype(np.longdouble), sp.csr_array(km.cluster_centers_).toarray()
+    distance2 = ((exact[:, None] - centers[None]) ** 2).sum(axis=2)
+    assert km.labels_.tolist() == distance2.argmin(axis=1).tolist()
+
+
+def test_far_rows_are_decided_by_the_columns_in_which_centers_differ():
+    km = KMeans(2, random_state=0).fit([[1e8, 0], [0, 1e-3]])
+    km.cluster_centers_ = np.array([[0, 1e-3], [0, 0]])
+    assert km.predict([[1e8, 0]]).tolist() == [1]

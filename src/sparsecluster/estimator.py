@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsecluster import _core
 from sparsecluster.data.checks import INPUT, check_feature_names, check_number, check_weights
-from sparsecluster.data.rows import Rows, as_rows, check_structure, unit_rows
+from sparsecluster.data.rows import Rows, as_rows, check_input, unit_rows
 from sparsecluster.engine import centers as centers_
 from sparsecluster.engine import seeding
 from sparsecluster.engine.assignment import make_assigner
@@ -86,7 +86,13 @@ class CenterEstimator(
         return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).transform(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Nearest center of each row; equal distances go to the lowest index."""
+        """Nearest center of each row; of equally near ones the one of the lowest index.
+
+        Two centers a and b are equally near to a row x where the difference of the squared
+        distances, the sum over the columns of (a - b)(a + b - 2 x), is below 1e-12 of the sum of
+        the magnitudes of its terms. Columns in which the centers agree do not count, however large
+        the row is there.
+        """
         self._check_is_fitted()
         rows = self._check_rows(X, n_threads=effective_n_threads(self.n_threads), reset=False)
         labels = self._looked_up(rows)
@@ -239,8 +245,7 @@ class CenterEstimator(
             from sparsecluster.data.read import read
 
             X = read(X, like=None if reset else self)
-        if sp.issparse(X):
-            check_structure(X)
+        X = check_input(X)
         before = {name: self.__dict__[name] for name in SET_BY_CHECKS if name in self.__dict__}
         try:
             if isinstance(X, Rows):

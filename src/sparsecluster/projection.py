@@ -49,7 +49,7 @@ def project_l1(v: Any, radius: float, *, method: str = "exact", epsilon: float =
         if not np.isfinite(value):
             raise ValueError(f"{name} must be finite, got {value!r}.")
     if sp.issparse(v):
-        check_structure(v, "v")
+        v = check_structure(v, "v")
         rows = sp.csr_array(v)
         if not rows.has_canonical_format:
             rows = rows.copy()

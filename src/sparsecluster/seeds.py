@@ -7,11 +7,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_array, check_random_state
 
 from sparsecluster.data.checks import INPUT, check_number, check_weights
-from sparsecluster.data.rows import Rows, as_rows, check_structure, unit_rows
+from sparsecluster.data.rows import Rows, as_rows, check_input, unit_rows
 from sparsecluster.engine import seeding
 from sparsecluster.engine.setting import SeedSetting
 from sparsecluster.names import check_name
@@ -94,9 +93,7 @@ def seed_centers(
     if isinstance(X, Rows):
         rows = X
     else:
-        if sp.issparse(X):
-            check_structure(X)
-        rows = as_rows(check_array(X, input_name="X", **INPUT), n_threads=threads)
+        rows = as_rows(check_array(check_input(X), input_name="X", **INPUT), n_threads=threads)
     if rows.n_rows < n_clusters:
         raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
     if metric == "cosine":

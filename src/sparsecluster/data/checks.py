@@ -10,6 +10,8 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sparsecluster.data.rows import LARGEST_NORM2, Rows
 
+LEAST_WEIGHT = 1e-100  # above zero; what is lighter loses digits in sums and products
+
 # How scikit-learn is asked to check X; values are checked by the core, which names the row.
 INPUT: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -37,6 +39,8 @@ def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
     )
     if not weights.any():
         raise ValueError("sample_weight is zero for every row.")
+    if np.any((weights > 0) & (weights < LEAST_WEIGHT)):
+        raise ValueError(f"sample_weight has values below {LEAST_WEIGHT:g}. Scale it first.")
     if not weights.sum() * max(1.0, rows.core.norm2.max()) <= LARGEST_NORM2:
         raise ValueError(
             "sample_weight is too large: its sum times the squares of X overflows. Scale it first."

@@ -37,7 +37,7 @@ def indicator(indptr: np.ndarray, indices: np.ndarray, n_labels: int | None) -> 
         n_labels = int(indices.max(initial=-1)) + 1
     ones = np.ones(len(indices), dtype=np.float32)
     matrix = sp.csr_array((ones, indices, indptr), shape=(len(indptr) - 1, n_labels))
-    check_structure(matrix, "Y")
+    matrix = check_structure(matrix, "Y")
     matrix.sum_duplicates()
     matrix.data[:] = 1
     return matrix

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array
 from sparsecluster.data.checks import INPUT, check_number
 from sparsecluster.data.labels import label_columns
 from sparsecluster.data.pieces import row_lengths
-from sparsecluster.data.rows import MAX_INDEX, Rows, as_rows, check_structure
+from sparsecluster.data.rows import MAX_INDEX, Rows, as_rows, check_input
 from sparsecluster.data.source import ReadError
 from sparsecluster.resources import effective_n_threads
 
@@ -137,9 +137,7 @@ def _blocks_of_labels(labels: sp.csr_array, instances: sp.csr_array) -> Iterator
 
 
 def _checked_instances(Z: Any) -> sp.csr_array:
-    if sp.issparse(Z):
-        check_structure(Z, "Z")
-    checked = check_array(Z, input_name="Z", **INPUT)
+    checked = check_array(check_input(Z, "Z"), input_name="Z", **INPUT)
     return sp.csr_array(as_rows(checked, n_threads=1, name="Z").matrix)
 
 
@@ -171,8 +169,8 @@ def _members(Y: Any, n_instances: int, n_labels: int | None) -> sp.csr_array:
 
 def _from_matrix(Y: Any) -> tuple[np.ndarray, np.ndarray, int]:
     """Rows and labels of the ones of a matrix, and its number of rows."""
+    Y = check_input(Y, "Y")
     if sp.issparse(Y):
-        check_structure(Y, "Y")
         entries = Y.tocoo()
         row, label, values = entries.row, entries.col, entries.data
     else:

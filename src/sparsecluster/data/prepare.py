@@ -19,7 +19,7 @@ from sparsecluster.data.rows import (
     MAX_INDEX,
     Rows,
     as_rows,
-    check_structure,
+    check_input,
 )
 
 FLAGS = ("drop_empty", "log", "tfidf", "unit")
@@ -407,8 +407,7 @@ class Prepare(TransformerMixin, BaseEstimator):
     def _check_rows(self, X: Any, *, reset: bool, keep_names: bool = False) -> Rows:
         if isinstance(X, Rows):
             X = X.matrix
-        if sp.issparse(X):
-            check_structure(X)
+        X = check_input(X)
         # On a copy: what is refused must not change what is known of the columns.
         checked = copy.copy(self)
         rows = as_rows(validate_data(checked, X, reset=reset, **INPUT), n_threads=1)

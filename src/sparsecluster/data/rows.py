@@ -124,11 +124,23 @@ class Rows:
         return Rows(self.matrix, core, indices if self.selected is None else self.selected[indices])
 
 
-def check_structure(matrix: Any, name: str = "X") -> None:
-    """Refuse a sparse matrix whose arrays contradict each other, before C code reads them.
+def check_input(given: Any, name: str = "X") -> Any:
+    """What may be looked at by C code and other libraries: refuses what they would misread."""
+    if np.ma.is_masked(given):
+        raise ValueError(
+            f"{name} is a masked array with masked entries, which have no values. Fill them first, "
+            f"with {name}.filled(0) for zeros, or drop their rows."
+        )
+    return check_structure(given, name) if sp.issparse(given) else given
 
+
+def check_structure(matrix: Any, name: str = "X") -> Any:
+    """A sparse matrix, refused if its arrays contradict each other, before C code reads them.
+
+    Its indices are of 32 or 64 bits and signed: it is given back as it is, or with copies of them.
     The rows of X in CSR are left to the core, which names the row; only lengths are checked here.
     """
+    matrix = _with_plain_indices(matrix, name)
     if matrix.ndim != 2:
         raise ValueError(f"Expected 2D array, got a sparse array of dim {matrix.ndim} as {name}.")
     try:
@@ -146,6 +158,27 @@ def check_structure(matrix: Any, name: str = "X") -> None:
             f"{name} is not a consistent {matrix.format} matrix: {error}. Build it again from its "
             f"entries, for example with scipy.sparse.coo_array."
         ) from None
+    return matrix
+
+
+def _with_plain_indices(matrix: Any, name: str) -> Any:
+    """The same matrix with index arrays of a type that scipy is made for."""
+    arrays = {key: getattr(matrix, key, None) for key in ("indptr", "indices")}
+    odd = {
+        key: array
+        for key, array in arrays.items()
+        if isinstance(array, np.ndarray) and array.dtype not in (np.int32, np.int64)
+    }
+    if not odd:
+        return matrix
+    matrix = copy.copy(matrix)
+    for key, array in odd.items():
+        if array.dtype.kind not in "iu" or (len(array) and array.max() > np.iinfo(np.int64).max):
+            raise ValueError(
+                f"The {key} of {name} are of {array.dtype}; integers of 32 or 64 bits are needed."
+            )
+        setattr(matrix, key, array.astype(np.int64))
+    return matrix
 
 
 def _check_lengths(matrix: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.data.rows import LARGEST_NORM2, check_structure
+from sparsecluster.data.rows import LARGEST_NORM2, check_input
 
 
 def to_core(centers: Any, n_features: int | None = None) -> _core.Centers:
@@ -36,8 +36,8 @@ def from_core(centers: _core.Centers) -> sp.csr_array:
 
 def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
     """Starting centers from outside: an array or sparse matrix of the right shape, all finite."""
+    given = check_input(given, "init")
     if sp.issparse(given):
-        check_structure(given, "init")
         given = sp.csr_array(given)
     else:
         given = np.asarray(given)

@@ -231,11 +231,7 @@ def what_was_seen(
 
 def check_sums(rows: Rows, weights: np.ndarray | None) -> None:
     """Refuse rows whose sums, or the squares of these, might overflow."""
-    lightest, heaviest = 1.0, 1.0
-    if weights is not None:
-        lightest, heaviest = float(weights[weights > 0].min()), max(1.0, float(weights.max()))
-    if lightest < 1 / LARGEST_TERM:
-        raise ValueError(f"sample_weight has values below {1 / LARGEST_TERM:g}. Scale it first.")
+    heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
     if not rows.core.max_norm * heaviest <= LARGEST_TERM:
         raise ValueError(
             f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in float64. "
