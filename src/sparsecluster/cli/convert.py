@@ -61,7 +61,7 @@ def convert(
         )
     seconds = time.perf_counter() - started
     entries = int(rows.matrix.indptr[-1])
-    size = sum(file.stat().st_size for file in out.iterdir())
+    size = rows.files.n_bytes
     recipe = rows.recipe
     summary = {
         "format": None if recipe is None else recipe.format,
