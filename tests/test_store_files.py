@@ -1,4 +1,4 @@
-"""The files of a store: replaced while they are open, written by several at once, described wrongly."""
+"""The files of a store: replaced while they are open, written by several, described wrongly."""
 
 import json
 import os
@@ -195,12 +195,14 @@ def test_a_description_of_wrong_types_is_refused_in_words(described, tmp_path, d
         holder[last] = data.draw(JSON)
     meta["checksum"] = writer_module.meta_checksum(meta)
     (copy / "meta.json").write_text(json.dumps(meta))
-    before = open_store(whole)
+    before, refused = open_store(whole), None
     try:
         rows = open_store(copy, verify=True)
         _ = rows.core
     except StoreError as error:
-        assert "copy.store" in str(error)
+        refused = str(error)
+    if refused is not None:
+        assert "copy.store" in refused
         return
     # What is left says nothing about the rows, or says it differently.
     assert same(rows, before.matrix)
