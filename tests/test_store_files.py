@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -121,6 +122,24 @@ def test_readers_beside_writers_see_one_whole_version_or_the_other(tmp_path):
             writer.kill()
             writer.wait()
     open_store(path, verify=True)
+
+
+def test_conversions_at_once_all_succeed_and_the_last_stays(tmp_path):
+    """In as many threads, which meet again and again as they put theirs in place."""
+    path, seeds = tmp_path / "x.store", (1, 2, 3, 4)
+    for seed in seeds:
+        store(path, seed)
+
+    def convert_often(seed):
+        for _ in range(8):
+            rows = convert(tmp_path / f"{seed}.npz", path, overwrite=True)
+            assert same(rows, matrix(seed))
+
+    with ThreadPoolExecutor(len(seeds)) as pool:
+        list(pool.map(convert_often, seeds))
+    rows = open_store(path, verify=True)
+    assert any(same(rows, matrix(seed)) for seed in seeds)
+    assert [one for one in os.listdir(tmp_path) if one.startswith(".")] == []
 
 
 # --- labels -----------------------------------------------------------------------------------

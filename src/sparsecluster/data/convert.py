@@ -32,7 +32,7 @@ from sparsecluster.data.steps import (
     shifted,
 )
 from sparsecluster.data.store import StoredRows, StoreSource, open_store
-from sparsecluster.data.store_files import from_folder
+from sparsecluster.data.store_files import from_folder, is_store
 from sparsecluster.data.store_writer import FORMAT, StoreWriter
 from sparsecluster.data.text import TextSource
 from sparsecluster.resources import effective_n_threads
@@ -115,6 +115,9 @@ def check_target(path: Path, out: Path, overwrite: bool) -> None:
     """Refuse to write over anything, but a store where that was asked for."""
     if any(out.suffix in one.suffixes for one in FORMATS.values()):
         raise ReadError(f"{out}: a store is a folder. Give it a name like {out.stem}.store.")
+    for parent in Path(os.path.realpath(out)).parents:
+        if is_store(parent):
+            raise ReadError(f"{out} would be in the store {parent}. Choose another place.")
     if not out.exists():
         return
     if not overwrite:

@@ -151,7 +151,7 @@ def _open(path: Path, folder: int) -> StoredRows:
         name: files.map(name, dtype, length) for name, (dtype, length) in meta["arrays"].items()
     }
     for name in arrays.keys() - READ_LATER:
-        if [zlib.crc32(arrays[name])] != meta["checksums"][name]:
+        if [zlib.crc32(arrays[name].data)] != meta["checksums"][name]:
             raise damaged(path, f"{name}.npy is not as it was written")
     rows = StoredRows(path, files, arrays, meta)
     if meta["named"]:
@@ -171,8 +171,11 @@ def _vocabulary(path: Path, text: bytes, meta: dict[str, Any]) -> np.ndarray:
         names = json.loads(text) if zlib.crc32(text) == meta["vocabulary"] else None
     except (ValueError, RecursionError):
         names = None
-    known = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not known or len(names) != meta["n_features"]:
+    if not (
+        isinstance(names, list)
+        and len(names) == meta["n_features"]
+        and all(isinstance(name, str) for name in names)
+    ):
         raise damaged(path, "vocabulary.json is not as it was written")
     return np.array(names, dtype=object)
 
