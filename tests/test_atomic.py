@@ -4,10 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from sparsecluster.data import atomic
 from sparsecluster.data.atomic import atomic_file, atomic_folder
 
 # Writes for ever to what it is given, and says when it has begun.
@@ -38,6 +41,13 @@ def kill(process):
     process.wait()
 
 
+@pytest.fixture(params=["exchange", "two renames"])
+def renames(request, monkeypatch):
+    """File systems that can exchange two folders, and those that cannot."""
+    if request.param == "two renames":
+        monkeypatch.setattr(atomic, "_renameat2", None)
+
+
 def write(kind, path, text, **options):
     with kind(path, **options) as partial:
         (partial / "part" if partial.is_dir() else partial).write_text(text)
@@ -57,7 +67,7 @@ def test_new_target_holds_what_was_written_and_nothing_else_is_left(kind, tmp_pa
 @pytest.mark.parametrize(
     ("kind", "options"), [(atomic_file, {}), (atomic_folder, {"overwrite": True})]
 )
-def test_old_target_is_replaced(kind, options, tmp_path):
+def test_old_target_is_replaced(kind, options, renames, tmp_path):
     write(kind, tmp_path / "a", "old")
     write(kind, tmp_path / "a", "new", **options)
     assert content(tmp_path / "a") == "new"
@@ -67,7 +77,7 @@ def test_old_target_is_replaced(kind, options, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options"), [(atomic_file, {}), (atomic_folder, {"overwrite": True})]
 )
-def test_exception_leaves_the_old_target_alone(kind, options, tmp_path):
+def test_exception_leaves_the_old_target_alone(kind, options, renames, tmp_path):
     write(kind, tmp_path / "a", "old")
     with pytest.raises(KeyboardInterrupt), kind(tmp_path / "a", **options):
         raise KeyboardInterrupt
@@ -82,10 +92,48 @@ def test_existing_folder_is_refused_unless_it_may_be_overwritten(tmp_path):
     assert content(tmp_path / "a") == "old"
 
 
-def test_folder_made_meanwhile_is_refused(tmp_path):
+def test_folder_made_meanwhile_is_refused(renames, tmp_path):
     with pytest.raises(FileExistsError, match="exists"), atomic_folder(tmp_path / "a"):
         (tmp_path / "a").mkdir()
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_of_folders_written_at_once_the_last_stays(renames, tmp_path):
+    """All threads put theirs in place at the same moment, again and again."""
+    n_writers, n_rounds = 4, 15
+    barrier = threading.Barrier(n_writers)
+
+    def write_often(number):
+        try:
+            for turn in range(n_rounds):
+                with atomic_folder(tmp_path / "a", overwrite=True) as partial:
+                    (partial / "part").write_text(f"{number} {turn}")
+                    barrier.wait()
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(n_writers) as pool:
+        for writer in [pool.submit(write_often, number) for number in range(n_writers)]:
+            writer.result()
+    assert content(tmp_path / "a").endswith(f" {n_rounds - 1}")
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_folder_is_never_missing_while_it_is_replaced(tmp_path):
+    write(atomic_folder, tmp_path / "a", "0")
+    done = threading.Event()
+
+    def replace():
+        for turn in range(60):
+            write(atomic_folder, tmp_path / "a", str(turn), overwrite=True)
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        replacing = pool.submit(replace)
+        while not done.is_set():
+            assert (tmp_path / "a").is_dir()
+        replacing.result()
 
 
 @pytest.mark.parametrize(("kind", "other"), [(atomic_file, "mkdir"), (atomic_folder, "touch")])

@@ -1,12 +1,17 @@
 """Checkpoints: a fit that ended early goes on, and ends as if nothing had happened."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from data import text
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sparsecluster import KMeans, SphericalKMeans
-from sparsecluster.engine.checkpoint import CheckpointError, open_checkpoint, seconds
+from sparsecluster import KMeans, SphericalKMeans, convert
+from sparsecluster.data.rows import as_rows
+from sparsecluster.engine.checkpoint import CheckpointError, fingerprint, open_checkpoint, seconds
 
 X = sp.csr_array(text(np.random.default_rng(5), n_rows=2000).astype(np.float32))
 X = X[np.diff(X.indptr) > 0]
@@ -141,6 +146,75 @@ def test_rows_in_another_order_are_other_data(tmp_path):
     KMeans(5, random_state=0, checkpoint=tmp_path).fit(ones)
     with pytest.raises(CheckpointError, match="another fit"):
         KMeans(5, random_state=0, checkpoint=tmp_path).fit(ones[order])
+
+
+@pytest.mark.parametrize("kind", [KMeans, SphericalKMeans])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_other_dense_data_are_refused(tmp_path, kind, dtype):
+    one, other = np.random.default_rng(0).random((2, 200, 6)).astype(dtype)
+    kind(4, random_state=0, checkpoint=tmp_path).fit(one)
+    with pytest.raises(CheckpointError, match="other values"):
+        kind(4, random_state=0, checkpoint=tmp_path).fit(other)
+
+
+def test_data_in_memory_and_in_a_store_share_a_checkpoint(tmp_path):
+    sp.save_npz(tmp_path / "x.npz", X)
+    rows = convert(tmp_path / "x.npz", tmp_path / "x.store")
+    one = KMeans(5, random_state=0, checkpoint=tmp_path / "state").fit(X)
+    wide = sp.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    for same_data in (rows, wide):
+        assert same(KMeans(5, random_state=0, checkpoint=tmp_path / "state").fit(same_data), one)
+
+
+VALUES = st.sampled_from([0.0, -0.0, 0.25, 0.5, -0.5, 1.0, 1.5, 2.0])
+SHAPES = st.tuples(st.integers(1, 5), st.integers(1, 5))
+
+
+@st.composite
+def neighbouring_data(draw):
+    """Several data sets that differ by little: a value, its place, the shape, the type, weights."""
+    shape = draw(SHAPES)
+    cells = draw(st.lists(VALUES, min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
+    X = np.array(cells).reshape(shape)
+    one_changed, rolled = X.copy(), np.roll(X, 1)
+    place = draw(st.integers(0, X.size - 1))
+    one_changed.flat[place] = draw(VALUES)
+    reshaped = X.reshape(shape[::-1])
+    wider = np.hstack([X, np.zeros((shape[0], 1))])
+    longer = np.vstack([X, np.zeros((1, shape[1]))])
+    rows, columns = draw(st.permutations(range(shape[0]))), draw(st.permutations(range(shape[1])))
+    found = [X, one_changed, rolled, reshaped, wider, longer, X[rows], X[:, columns], -X, X + 1e-9]
+    return [array.astype(dtype) for array in found for dtype in (np.float32, np.float64)]
+
+
+def variants(array):
+    """The same values as an array and as CSR, without weights and with some."""
+    n_rows = len(array)
+    for matrix in (np.ascontiguousarray(array), sp.csr_array(array)):
+        for weights in (None, np.ones(n_rows), np.linspace(0.1, 0.9, n_rows)):
+            yield matrix, weights
+
+
+def identity(matrix, weights):
+    """All that makes data what they are, to the byte."""
+    parts = (
+        (*matrix.indptr.tolist(), *matrix.indices.tolist(), matrix.data.tobytes())
+        if sp.issparse(matrix)
+        else (matrix.tobytes(),)
+    )
+    return matrix.shape, parts, None if weights is None else weights.tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(neighbouring_data())
+def test_different_data_never_share_a_fingerprint(arrays):
+    found = {}
+    for matrix, weights in itertools.chain.from_iterable(map(variants, arrays)):
+        same_fit = fingerprint({}, as_rows(matrix, n_threads=1), weights)
+        before = found.setdefault(repr(same_fit), identity(matrix, weights))
+        assert before == identity(matrix, weights)
+    assert len(found) == len(set(found.values()))
 
 
 @pytest.mark.parametrize(

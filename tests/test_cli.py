@@ -12,10 +12,11 @@ from sparsecluster.cli import app
 HEAVY = ("numpy", "pandas", "scipy", "sklearn", "safetensors")
 
 
-def sparsecluster(*arguments):
+def sparsecluster(*arguments, stdout=subprocess.PIPE):
     return subprocess.run(
         [sys.executable, "-m", "sparsecluster", *arguments],
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=120,
         env={**os.environ, "COLUMNS": "100"},
@@ -74,6 +75,25 @@ def test_user_errors_are_one_line_and_exit_2(arguments, named):
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert named in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"], []])
+def test_output_to_a_full_disk_fails_in_one_line(arguments):
+    with open("/dev/full", "w") as full:
+        done = sparsecluster(*arguments, stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["sparsecluster: [Errno 28] No space left on device"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"]])
+def test_output_that_nobody_reads_ends_quietly(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = sparsecluster(*arguments, stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_debug_shows_the_traceback():

@@ -14,8 +14,10 @@ from rich.console import Console
 from sparsecluster.cli.convert import convert
 from sparsecluster.cli.fit import fit
 from sparsecluster.cli.inspect import inspect
+from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.predict import predict
 from sparsecluster.cli.report import report
+from sparsecluster.cli.screen import Output
 from sparsecluster.cli.seed import seed
 
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
@@ -66,6 +68,7 @@ def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None
     from sparsecluster.demo import run, save_docstrings
 
     if save is not None:
+        check_outputs(inputs=[], files=[save])
         save_docstrings(save)
         return
     run(clusters=clusters, terms=terms, seed=seed)
@@ -106,14 +109,23 @@ def _launch(
 
 def _stop_quietly() -> None:
     """Whoever read the output has seen enough."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard_output()
     sys.exit(0)
+
+
+def _discard_output() -> None:
+    """Have what is left of the output go nowhere, so that the end of the process is quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit(status: int, message: str) -> None:
     """Say why on standard error, in one line, and end."""
     line = "sparsecluster: " + " ".join(message.split())
     Console(stderr=True).print(line, markup=False, highlight=False, soft_wrap=True)
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _discard_output()
     sys.exit(status)
 
 
@@ -127,7 +139,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    app.console = app.meta.console = Output()
     try:
         app.meta()
-    except BrokenPipeError:  # of the help
+        sys.stdout.flush()
+    except BrokenPipeError:  # of the help, which is not a command
         _stop_quietly()
+    except OSError as error:
+        _exit(FAILURE, str(error))

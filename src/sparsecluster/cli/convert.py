@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
@@ -46,6 +47,7 @@ def convert(
     started = time.perf_counter()
     options = reading.for_read(running.threads)
     prepare = preparing.transformer()
+    check_outputs(inputs=[data, like], folder=out)
     check_target(data, out, overwrite)
     known = None if like is None else opened_like(like)
     with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
@@ -61,7 +63,7 @@ def convert(
         )
     seconds = time.perf_counter() - started
     entries = int(rows.matrix.indptr[-1])
-    size = sum(file.stat().st_size for file in out.iterdir())
+    size = rows.files.n_bytes
     recipe = rows.recipe
     summary = {
         "format": None if recipe is None else recipe.format,

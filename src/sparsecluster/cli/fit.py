@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from sparsecluster.cli.labels import STDOUT, check_file_target, check_target, write_labels
+from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Iterations, Screen
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def fit(
     every
         How often the state is kept: 90s, 5m, 1h; by default 60s.
     """
-    check_outputs(data, model, labels)
+    check_ending(labels)
+    centers = init if _is_file(init) else None
+    check_outputs(inputs=[data, centers], files=[model, labels], checkpoint=checkpoint)
     if terms < 1:
         raise ValueError(f"--terms must be at least 1, got {terms}.")
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
@@ -129,24 +132,6 @@ def fit(
         f"iterations, cost {estimator.inertia_:.6g}, {seconds:.2f} s",
         *([f"model: {model}"] if model else []),
     )
-
-
-def check_outputs(data: Path, *outputs: Path | str | None) -> None:
-    """Refuse, before any work, places where a result cannot be written or would destroy another."""
-    taken = [data]
-    for output in outputs:
-        if output is None or output == STDOUT:
-            continue
-        if isinstance(output, str):
-            check_target(output)
-        path = Path(output)
-        check_file_target(path)
-        for other in taken:
-            if path.absolute() == other.absolute() or (
-                path.exists() and other.exists() and path.samefile(other)
-            ):
-                raise ValueError(f"{path} would be written over {other}. Choose another name.")
-        taken.append(path)
 
 
 def read_rows(
@@ -228,11 +213,15 @@ class _Chosen:
 
 def _init(init: str) -> Any:
     """A method's name as it is; the centers of a file."""
-    if Path(init).suffix not in (".npz", ".npy"):
+    if not _is_file(init):
         return init
     from sparsecluster.data.read import read
 
     return read(init).matrix
+
+
+def _is_file(init: str) -> bool:
+    return Path(init).suffix in (".npz", ".npy")
 
 
 def clusters_table(estimator: Any, terms: int) -> Any:

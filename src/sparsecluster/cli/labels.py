@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from sparsecluster.cli.outputs import STDOUT
+
 if TYPE_CHECKING:
     import numpy as np
 
-STDOUT = "-"
 ENDINGS = (".npy", ".csv", ".txt")
 
 
-def check_target(target: str) -> None:
-    """Refuse, before any work, a place where labels cannot be written."""
-    if target == STDOUT:
-        return
-    path = Path(target)
-    if path.suffix not in ENDINGS:
+def check_ending(target: str | None) -> None:
+    """Refuse, before any work, a name that does not tell how labels are written."""
+    if target not in (None, STDOUT) and Path(target).suffix not in ENDINGS:
         raise ValueError(f"{target}: labels are written as {', '.join(ENDINGS)}, or to -.")
-
-
-def check_file_target(path: Path) -> None:
-    """Refuse, before any work, a place where no file can be written."""
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise ValueError(f"{path}: there is no folder {folder}.")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; a file is to be written.")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is not a regular file.")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{path}: the folder {folder} cannot be written to.")
 
 
 def write_labels(target: str, parts: Iterable[np.ndarray]) -> int:

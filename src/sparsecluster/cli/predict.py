@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.fit import check_outputs
-from sparsecluster.cli.labels import STDOUT, write_labels
+from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Reading, Running
+from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def predict(
     from sparsecluster.data.read import blocks_of_file
     from sparsecluster.model import load_model
 
-    check_outputs(data, labels)
-    check_outputs(model, labels)
+    check_ending(labels)
+    check_outputs(inputs=[model, data], files=[labels])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = load_model(model)
     estimator.n_threads = running.threads

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.fit import check_outputs
 from sparsecluster.cli.options import Reading, Running
+from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Running())
@@ -48,9 +48,7 @@ def report(
     from sparsecluster.report.report import write_report
 
     out = model.with_suffix(".html") if out is None else out
-    check_outputs(model, out)
-    if data is not None:
-        check_outputs(data, out)
+    check_outputs(inputs=[model, data], files=[out])
     if data is None and reading != Reading():
         raise ValueError("Options for reading are of no use without data.")
     screen = Screen(running)

@@ -25,12 +25,20 @@ from rich.progress import (
 from sparsecluster.cli.options import Running
 
 
+class Output(Console):
+    """Standard output. Rich would end the process with status 1 where nobody reads on."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line."""
+        raise BrokenPipeError
+
+
 class Screen:
     """The terminal, or what takes its place, for one command."""
 
     def __init__(self, running: Running, *, summary_to_stderr: bool = False) -> None:
         self.errors = Console(stderr=True, soft_wrap=True)
-        self._out = self.errors if summary_to_stderr else Console()
+        self._out = self.errors if summary_to_stderr else Output()
         self._json_file = sys.stderr if summary_to_stderr else sys.stdout
         self._running = running
 

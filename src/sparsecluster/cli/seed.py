@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.fit import check_outputs, read_rows
+from sparsecluster.cli.fit import read_rows
 from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
@@ -54,7 +55,7 @@ def seed(
 
     if centers is not None and centers.suffix != ".npz":
         raise ValueError(f"{centers}: centers are written as .npz.")
-    check_outputs(data, centers)
+    check_outputs(inputs=[data], files=[centers])
     screen = Screen(running)
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)

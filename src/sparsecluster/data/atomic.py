@@ -6,6 +6,8 @@ They are built under another name in the same folder, written through to the dis
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import fcntl
 import os
 import re
@@ -18,6 +20,8 @@ from typing import Any
 
 # The names `.<target>.<random>.partial` and `.<target>.<random>.old` belong to this module.
 PARTIAL, OLD = ".partial", ".old"
+NO_REPLACE, EXCHANGE = 1, 2  # flags of renameat2
+_renameat2: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 @contextlib.contextmanager
@@ -69,8 +73,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """A folder to fill; it takes the name `path` when the block ends well.
 
-    Whoever opens `path` finds the old folder, the new one or, between two renames, none, but never
-    a part of one. After an exception the old one stays.
+    Whoever opens `path` finds the old folder or the new one, and of several that are written at
+    once the last that ended. Only where a file system cannot exchange two folders in one step there
+    is none between two renames. After an exception the old one stays.
 
     Parameters
     ----------
@@ -103,7 +108,7 @@ def atomic_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> I
         yield partial
         _sync_all(partial)
         _check_free(target, overwrite)
-        _put_in_place(partial, target)
+        _put_in_place(partial, target, overwrite)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -117,37 +122,77 @@ def _check_parent(target: Path) -> None:
 
 
 def _check_free(target: Path, overwrite: bool) -> None:
-    if not target.exists():
+    try:
+        mode = os.stat(target).st_mode  # once, because it may go meanwhile
+    except FileNotFoundError:
         return
-    if not target.is_dir():
+    if not stat.S_ISDIR(mode):
         raise FileExistsError(f"{target} exists and is not a folder. Choose another name.")
     if not overwrite:
         raise FileExistsError(f"{target} exists. Choose another name, or pass overwrite=True.")
 
 
-def _put_in_place(partial: Path, target: Path) -> None:
-    """Give the new folder its name; the one that had it goes, or gets it back on failure."""
-    old = _free_name(target, OLD)
-    lock = None
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            lock = _locked(target)
-            os.rename(target, old)
+def _put_in_place(partial: Path, target: Path, overwrite: bool) -> None:
+    """Give the new folder its name; the one that had it goes."""
+    while True:
         try:
+            if not overwrite or not _renamed(partial, target, EXCHANGE):
+                _renamed(partial, target, NO_REPLACE)
+            break
+        except FileExistsError:
+            _check_free(target, overwrite)  # another process was there first
+        except NotImplementedError:
+            _put_in_two_steps(partial, target, overwrite)
+            break
+    _sync(target.parent)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _renamed(partial: Path, target: Path, flag: int) -> bool:
+    """Rename in one step; False where there is nothing to exchange with."""
+    if _renameat2 is None:
+        raise NotImplementedError
+    here = -100  # AT_FDCWD
+    if _renameat2(here, os.fsencode(partial), here, os.fsencode(target), flag) == 0:
+        return True
+    error = ctypes.get_errno()
+    if error in (errno.EINVAL, errno.ENOSYS):  # not on this file system, or not in this kernel
+        raise NotImplementedError
+    if error == errno.ENOENT and flag == EXCHANGE:
+        return False
+    raise OSError(error, os.strerror(error), str(target))
+
+
+def _put_in_two_steps(partial: Path, target: Path, overwrite: bool) -> None:
+    """Move what has the name away, then rename; what was moved comes back on failure."""
+    while True:
+        old, lock = _free_name(target, OLD), None
+        try:
+            if overwrite:
+                with contextlib.suppress(FileNotFoundError):
+                    lock = _locked(target)
+                    os.rename(target, old)
             os.rename(partial, target)
-        except BaseException:
-            if old.exists():
-                os.rename(old, target)
-            raise
-        _sync(target.parent)
-        if old.exists():
-            # Under another name, because half of it must not be taken for the one to bring back.
-            discarded = old.with_suffix(PARTIAL)
-            os.rename(old, discarded)
-            shutil.rmtree(discarded, ignore_errors=True)
-    finally:
-        if lock is not None:
-            os.close(lock)
+            _sync(target.parent)
+            return
+        except BaseException as error:
+            if not isinstance(error, OSError) or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(old, target)
+                raise
+            _check_free(target, overwrite)  # another process was there first
+        finally:
+            _discard(old)
+            if lock is not None:
+                os.close(lock)
+
+
+def _discard(old: Path) -> None:
+    # Under another name first, because half of it must not be taken for the one to bring back.
+    discarded = old.with_suffix(PARTIAL)
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(old, discarded)
+        shutil.rmtree(discarded, ignore_errors=True)
 
 
 def _free_name(target: Path, ending: str) -> Path:

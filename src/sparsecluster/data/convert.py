@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from sparsecluster.data.steps import (
     shifted,
 )
 from sparsecluster.data.store import StoredRows, StoreSource, open_store
+from sparsecluster.data.store_files import from_folder, is_store
 from sparsecluster.data.store_writer import FORMAT, StoreWriter
 from sparsecluster.data.text import TextSource
 from sparsecluster.resources import effective_n_threads
@@ -103,13 +106,18 @@ def convert_file(
             conversion.run_labels(like)
         else:
             conversion.run(like)
-    return open_store(out)
+        rows = open_store(folder)  # here, because another store may take its place at once
+    rows.path = out.absolute()
+    return rows
 
 
 def check_target(path: Path, out: Path, overwrite: bool) -> None:
     """Refuse to write over anything, but a store where that was asked for."""
     if any(out.suffix in one.suffixes for one in FORMATS.values()):
         raise ReadError(f"{out}: a store is a folder. Give it a name like {out.stem}.store.")
+    for parent in Path(os.path.realpath(out)).parents:
+        if is_store(parent):
+            raise ReadError(f"{out} would be in the store {parent}. Choose another place.")
     if not out.exists():
         return
     if not overwrite:
@@ -123,12 +131,20 @@ def check_target(path: Path, out: Path, overwrite: bool) -> None:
 def _is_ours(folder: Path) -> bool:
     """Whether there is nothing in a folder but a store."""
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
-        arrays = {f"{name}.npy" for name in meta["arrays"]}
-        known = {"meta.json", "vocabulary.json", *arrays}
-        return meta["format"] == FORMAT and {one.name for one in folder.iterdir()} <= known
+        return from_folder(folder, _holds_a_store_alone)
     except (OSError, ValueError, TypeError, KeyError):
         return False
+
+
+def _holds_a_store_alone(folder: int) -> bool:
+    with open("meta.json", "rb", opener=partial(os.open, dir_fd=folder)) as file:
+        meta = json.load(file)
+    known = {"meta.json", "vocabulary.json", *(f"{name}.npy" for name in meta["arrays"])}
+    listed = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return meta["format"] == FORMAT and set(os.listdir(listed)) <= known
+    finally:
+        os.close(listed)
 
 
 class _Conversion:

@@ -92,6 +92,7 @@ def label_rows(rows: Rows, path: Any) -> Rows:
     """The labels of a file as rows, with the columns of its rows."""
     if rows.labels is None:
         raise ReadError(f"{path} has no labels to take for rows.")
+    rows.core  # noqa: B018  (looks at all that a store holds)
     labels: Any = rows.labels
     if not sp.issparse(labels):
         columns = label_columns(labels, None)

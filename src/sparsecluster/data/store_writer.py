@@ -53,11 +53,8 @@ class GrowingArray:
 
     def close(self) -> None:
         """Write the header, which knows the length."""
-        about = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)}
-        text = repr(about).encode("ascii")
-        start = b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little")
         self._file.seek(0)
-        self._file.write(start + text.ljust(HEADER - 11) + b"\n")
+        self._file.write(npy_header(self.dtype.str, self.length))
         self._file.close()
 
 
@@ -208,6 +205,13 @@ def meta_checksum(meta: dict[str, Any]) -> int:
     """Of all of the meta data but itself."""
     content = {key: value for key, value in meta.items() if key != "checksum"}
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def npy_header(dtype: str, length: int) -> bytes:
+    """How the .npy file of an array begins."""
+    about = {"descr": dtype, "fortran_order": False, "shape": (length,)}
+    start = b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little")
+    return start + repr(about).encode("ascii").ljust(HEADER - 11) + b"\n"
 
 
 def mapped_array(path: Path) -> np.ndarray:

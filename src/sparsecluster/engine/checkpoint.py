@@ -182,16 +182,26 @@ def fingerprint(
     parameters: dict[str, Any], rows: Rows, weights: np.ndarray | None
 ) -> dict[str, Any]:
     """What tells one fit from another: all that its result depends on."""
-    matrix = rows.matrix
-    parts = (matrix.indptr, matrix.indices, matrix.data) if rows.sparse else (matrix,)
-    types = (np.int64, np.int32, None)
     return {
         **{name: _described(name, value) for name, value in parameters.items()},
         "rows": rows.n_rows,
         "columns": rows.n_features,
-        "values": [_crc(part, dtype) for part, dtype in zip(parts, types, strict=False)],
+        "values": _checksums(rows.matrix),
         "sample_weight": None if weights is None else _crc(weights),
     }
+
+
+def _checksums(matrix: Any) -> list[Any]:
+    """What tells data apart, byte by byte: -0.0 is another value than 0.0, and a zero that is
+    stored another than one that is not. Indices count as numbers, whatever their type."""
+    if not sp.issparse(matrix):
+        return [matrix.dtype.name, _crc(matrix)]
+    n_entries = int(matrix.indptr[-1])  # arrays may be longer
+    return [
+        _crc(matrix.indptr, np.int64),
+        _crc(matrix.indices[:n_entries], np.int32),
+        _crc(matrix.data[:n_entries]),
+    ]
 
 
 def _crc(array: np.ndarray, dtype: Any = None) -> int:
