@@ -103,6 +103,7 @@ def convert_file(
             conversion.run_labels(like)
         else:
             conversion.run(like)
+        open_store(folder)  # what does not open never gets its name
     return open_store(out)
 
 

@@ -205,7 +205,7 @@ class LinesSource(TextSource):
         try:
             for document in self._lines(stream):
                 n_lines += 1
-                yield document
+                yield document.removesuffix("\n")
         except UnicodeDecodeError as error:
             raise self._undecodable(n_lines, error) from None
 
