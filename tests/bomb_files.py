@@ -81,7 +81,7 @@ def plain_texts(folder):
         "docword.y.txt": b"2147483647\n1\n1\n1 1 1\n",
         "lists.jsonl": b"[" + b"{}," * 5_500_000,
         "deep.jsonl": b"[" * 10_000_000,
-        "spaces.txt": b"1" + b" " * 70_000 + b"x\n",
+        "spaces.txt": b" " * 60_000 + b"xy\n",
         "labels.svm": b"1 2147483646 2147483647\n2147483646,1 2147483645:1\n",
     }
     for name, content in contents.items():
@@ -275,4 +275,6 @@ if __name__ == "__main__":
     import sparsecluster.data.read  # noqa: F401  (before the children start)
 
     for name in sys.argv[1:]:
-        print(json.dumps({"name": Path(name).name, **watch(Path(name))}), flush=True)
+        result = {"name": Path(name).name, **watch(Path(name))}
+        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.flush()

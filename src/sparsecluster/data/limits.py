@@ -1,5 +1,5 @@
-"""How much a file may become: what all readers refuse, so that a small file takes neither all memory
-nor all of the disk."""
+"""How much a file may become: what all readers refuse, so that a small file fills neither memory
+nor disk."""
 
 from __future__ import annotations
 

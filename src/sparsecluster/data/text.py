@@ -116,6 +116,7 @@ class TextSource(Source):
     def blocks(self) -> Iterator[Block]:
         """Counts of the terms, numbered as they come."""
         analyze = self.options.analyzer()
+        nothing = analyze("")  # of blank lines, of which there can be millions
         numbers: dict[str, int] = {}
         fixed = self._given is not None
         if self._given is not None:
@@ -125,7 +126,7 @@ class TextSource(Source):
         with open_stream(self.path) as stream:
             for document in self._documents(stream):
                 found: dict[int, int] = {}
-                for term in analyze(document):
+                for term in analyze(document) if document else nothing:
                     number = numbers.get(term)
                     if number is None:
                         if fixed:
