@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 GIGABYTE = 1 << 30
-PIECE = 1 << 26  # bytes that are compressed once, and then repeated
+PIECE = 1 << 24  # bytes that are compressed once, and then repeated
 MATRIX = "%%MatrixMarket matrix "
 
 
@@ -114,7 +114,7 @@ def matrices(folder):
     """Files of numpy and scipy."""
     none, ones = np.zeros(0, np.int32), np.ones(1, np.int32)
     huge = 2**31 - 1
-    zeros = 2 * PIECE
+    zeros = 8 * PIECE
     many = npy_header((zeros,), "|i1"), zeros
     files = {
         "coo": {"format": b"coo", "shape": [huge, 3], "row": none, "col": none, "data": none},
@@ -168,7 +168,7 @@ def annotated(folder):
         file.create_dataset("X", (huge, 1), "f4", chunks=(1 << 16, 1), compression="gzip")
     with h5py.File(folder / "chunk.h5ad", "w") as file:
         cells = file.create_dataset("X", (10, 1), "f4", chunks=(10, 1), compression="gzip")
-        cells.id.write_direct_chunk((0, 0), deflated(24 * PIECE))
+        cells.id.write_direct_chunk((0, 0), deflated(96 * PIECE))
     with h5py.File(folder / "wide_chunk.h5ad", "w") as file:
         whole = {"chunks": (GIGABYTE, 1), "maxshape": (None, 1), "compression": "gzip"}
         cells = file.create_dataset("X", (10, 1), "i1", **whole)

@@ -13,7 +13,7 @@ LONGEST_TEXT = (
 )  #: characters of a line, or of a field, of text; its terms take 20 times that
 FREE_BYTES = 1 << 24  #: that any file may become
 LARGEST_GROWTH = 100  #: more bytes than this for each byte of the file are not believed
-FREE_ROWS = 1 << 22  #: that may be empty in any file
+FREE_ROWS = 1 << 20  #: that may be empty in any file
 EMPTY_ROWS = 100  #: for each entry; more are not believed
 
 
