@@ -65,7 +65,9 @@ def write_h5ad(path, matrix, *, old=False, names="strings"):
             return
         node = group.create_group(name)
         for array in ("data", "indices", "indptr"):
-            node.create_dataset(array, data=getattr(value, array), chunks=(5,), compression="gzip")
+            numbers = getattr(value, array)
+            chunks = (min(5, len(numbers)),)
+            node.create_dataset(array, data=numbers, chunks=chunks, compression="gzip")
         node.attrs["h5sparse_format" if old else "encoding-type"] = (
             value.format if old else f"{value.format}_matrix"
         )

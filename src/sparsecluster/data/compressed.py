@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsecluster.data.limits import refuse_empty_rows
 from sparsecluster.data.rows import MAX_INDEX
 from sparsecluster.data.source import Block, ReadError
 from sparsecluster.data.triples import Triples
@@ -229,6 +230,7 @@ def dense_blocks(
     """The rows of a dense matrix, without its zeros; `rows(begin, end)` reads some."""
     n_rows, n_columns = checked_shape(path, *shape)
     kind = value_type(path, dtype)
+    refuse_empty_rows(path, n_rows, n_rows * n_columns)
     step = max(1, block_entries // max(n_columns, 1))
     for begin in range(0, n_rows, step):
         end = min(begin + step, n_rows)

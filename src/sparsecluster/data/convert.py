@@ -106,7 +106,7 @@ def convert_file(
             conversion.run_labels(like)
         else:
             conversion.run(like)
-        rows = open_store(folder)  # here, because another store may take its place at once
+        rows = open_store(folder)  # what does not open never gets its name
     rows.path = out.absolute()
     return rows
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from sparsecluster.data.compressed import checked_shape
-from sparsecluster.data.files import open_stream
+from sparsecluster.data.files import BLOCK_BYTES, open_stream, whole_lines
 from sparsecluster.data.lines import NumberLines, NumberLinesSource
 from sparsecluster.data.source import Block, ReadError
 from sparsecluster.data.triples import Triples
@@ -91,8 +90,11 @@ class DocwordSource(NumberLinesSource):
                 break
         else:
             return None
-        with open_stream(path) as stream, io.BufferedReader(stream) as file:
-            names = [line.decode(errors="replace").strip() for line in file]
+        names: list[str] = []
+        with open_stream(path) as stream:
+            for text in whole_lines(stream, BLOCK_BYTES):
+                lines = bytes(text).removesuffix(b"\n").split(b"\n")
+                names += (line.decode(errors="replace").strip() for line in lines)
         while names and not names[-1]:
             names.pop()
         if len(names) != n_columns:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from sparsecluster.data.limits import LONGEST_LINE, refuse_growth
 from sparsecluster.data.source import ReadError
 
 #: the first bytes of a compressed file, whatever its name ends in
 MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
 BLOCK_BYTES = 1 << 25  #: of text; its arrays take up to three times as much
-LONGEST_LINE = 1 << 30  #: bytes, where a file is read in blocks
 
 
 class FileStream(io.RawIOBase):
@@ -36,6 +36,7 @@ class FileStream(io.RawIOBase):
         if self.compression is not None:
             opened = OPENERS[self.compression](file, path)
         self._bytes = opened
+        self._given = 0  # bytes, decompressed
 
     @property
     def done(self) -> float:
@@ -47,7 +48,7 @@ class FileStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            return int(self._bytes.readinto(buffer))
+            count = int(self._bytes.readinto(buffer))
         except _read_errors() as error:
             # Decompressors raise OSErrors too, but without a number of the system's.
             if getattr(error, "errno", None) is not None:
@@ -56,6 +57,10 @@ class FileStream(io.RawIOBase):
                 f"{self.path}: the {self.compression} data are broken or cut off ({error}). "
                 f"Fetch or compress the file again."
             ) from error
+        if self.compression is not None:
+            self._given += count
+            refuse_growth(self.path, self._given, self._file.tell())
+        return count
 
     def close(self) -> None:
         if not self.closed:
@@ -124,7 +129,10 @@ def whole_lines(stream: FileStream, block_bytes: int | None) -> Iterator[memoryv
         cut = filled if ended else buffer.rfind(b"\n", searched, filled) + 1
         if not ended and (cut == 0 or block_bytes is None):
             if block_bytes is not None and len(buffer) >= LONGEST_LINE:
-                raise ReadError(f"{stream.path}: has a line of more than {LONGEST_LINE:,} bytes.")
+                raise ReadError(
+                    f"{stream.path}: has a line of more than {LONGEST_LINE:,} bytes. Check that it "
+                    f"is a text file, with a row a line."
+                )
             buffer.extend(bytes(len(buffer)))
             continue
         if cut:
@@ -165,7 +173,7 @@ def _open_zstd(file: BinaryIO, path: Path) -> Any:
 class _ZstdReader:
     """Frames one after the other; unlike zstandard's own reader it tells of a file cut off."""
 
-    CHUNK = 1 << 13  # small, because hostile data grow 30,000-fold
+    CHUNK = 1 << 10  # small, because hostile data grow 30,000-fold
 
     def __init__(self, file: BinaryIO, zstandard: Any) -> None:
         self._file = file

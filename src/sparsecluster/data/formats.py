@@ -97,8 +97,9 @@ def _looks_like_svmlight(lines: list[bytes]) -> bool:
     """Whether the first lines are labels and index:value, maybe behind a line of counts."""
     # The last line may be cut off; of a single line its beginning counts.
     whole = lines[:-1] if len(lines) > 1 else [lines[0].rpartition(b" ")[0] or lines[0]]
-    filled = [line.partition(b"#")[0] for line in whole[:LINES_LOOKED_AT]]
-    filled = [line for line in filled if line.strip()]
+    # Long runs of blanks would take the pattern a time that grows with their square.
+    filled = [b" ".join(line.partition(b"#")[0].split()) for line in whole[:LINES_LOOKED_AT]]
+    filled = [line for line in filled if line]
     if filled and _THREE_COUNTS.fullmatch(filled[0]):
         filled = filled[1:]
     alike = all(_SVMLIGHT.fullmatch(line) for line in filled)

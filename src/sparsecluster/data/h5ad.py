@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from numbers import Integral
 from pathlib import Path
@@ -21,13 +22,15 @@ from sparsecluster.data.compressed import (
     reading,
     value_type,
 )
+from sparsecluster.data.limits import FREE_BYTES, refuse_empty_rows, refuse_growth
 from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import blocks_of_triples
 
 RAW = "raw/X"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _BROKEN = (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, OverflowError)
-_LARGEST_RATIO = 1100  # by which deflate can make names smaller
+_FEWEST_NAMES = 64  # that are read at a time
+_CHUNK_SLACK = 4096  # bytes by which filters may make a chunk larger
 
 
 class H5adSource(Source):
@@ -83,6 +86,7 @@ class H5adSource(Source):
             self.n_features = n_columns
             self.feature_names = self._names(file, n_columns)
             if isinstance(matrix, h5py.Dataset):
+                _refuse_unstored(self.path, matrix)
                 yield from dense_blocks(
                     self.path,
                     lambda begin, end: matrix[begin:end],
@@ -122,6 +126,7 @@ class H5adSource(Source):
                 self.path, *self._arrays(group), shape=shape, block_entries=self.block_entries
             )
             return
+        refuse_empty_rows(self.path, n_rows, group["data"].size)
         piece = max(1, self.block_entries // 4)
         yield from blocks_of_triples(
             self.path,
@@ -146,9 +151,9 @@ class H5adSource(Source):
         for path in ("raw/var", "raw.var") if self.raw else ("var",):
             table = file.get(path) if table is None else table
         if isinstance(table, h5py.Dataset):
-            names = _old_names(table, n_columns)
+            names = _old_names(self.path, table, n_columns)
         elif table is not None:
-            names = _strings(table.get(_attribute(table, "_index", default="_index")), n_columns)
+            names = _strings(self.path, table.get(_attribute(table, "_index", default="_index")))
         else:
             return None
         if names is not None and len(names) != n_columns:
@@ -184,46 +189,68 @@ def _attribute(group: Any, *names: str, default: str = "") -> str:
     return default
 
 
-def _old_names(table: Any, n_columns: int) -> np.ndarray | None:
+def _old_names(path: Path, table: Any, n_columns: int) -> np.ndarray | None:
     """The names from a table with a field for the index, as versions before 0.7 wrote them."""
     field = next((name for name in ("index", "_index") if name in (table.dtype.names or ())), None)
-    if field is None or len(table) != n_columns or not _stored(table):
+    if field is None or len(table) != n_columns:
         return None
-    return _decoded(table[field])
+    return _texts(path, table, field)
 
 
-def _strings(node: Any, n_columns: int) -> np.ndarray | None:
+def _strings(path: Path, node: Any) -> np.ndarray | None:
     """Names in any encoding of a column of strings; numbers become their digits."""
     if node is None:
         return None
     if "categories" in node if hasattr(node, "keys") else False:
-        categories = _strings(node["categories"], len(node["categories"]))
-        codes = node["codes"]
-        if categories is None or not _stored(codes):
+        categories, codes = _strings(path, node["categories"]), node["codes"]
+        if categories is None:
             return None
+        _refuse_unstored(path, codes)
         codes = np.asarray(codes)
         if len(codes) and not 0 <= codes.min() <= codes.max() < len(categories):
             return None
         return categories[codes]
     if hasattr(node, "keys"):
         node = node["values"]
-    if node.ndim != 1 or not _stored(node):
-        return None
-    return _decoded(node[:])
+    return _texts(path, node) if node.ndim == 1 else None
 
 
-def _decoded(names: np.ndarray) -> np.ndarray:
-    texts = [
-        name.decode(errors="replace") if isinstance(name, bytes) else str(name)
-        for name in names.tolist()
-    ]
+def _texts(path: Path, dataset: Any, field: str | None = None) -> np.ndarray:
+    """The texts of a dataset. Many of them can be one and the same place of the file, so that they
+    are read in pieces, and counted."""
+    _refuse_unstored(path, dataset)
+    size = path.stat().st_size
+    piece = max(_FEWEST_NAMES, 4 * FREE_BYTES // size)
+    texts, length = list[str](), 0
+    for begin in range(0, len(dataset), piece):
+        part = dataset[begin : begin + piece]
+        for name in (part if field is None else part[field]).tolist():
+            text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+            texts.append(text)
+            length += len(text)
+        refuse_growth(path, length, size)
     return np.array(texts, dtype=object)
 
 
-def _stored(dataset: Any) -> bool:
-    """Whether the file holds about as much as the dataset claims."""
-    claimed = int(dataset.size) * int(dataset.dtype.itemsize)
-    return claimed <= int(dataset.id.get_storage_size()) * _LARGEST_RATIO
+def _refuse_unstored(path: Path, dataset: Any) -> None:
+    """Refuse a dataset that claims far more than the file holds of it."""
+    stored = min(int(dataset.id.get_storage_size()), path.stat().st_size)
+    itemsize = int(dataset.dtype.itemsize)
+    refuse_growth(path, int(dataset.size) * itemsize, stored)
+    if dataset.chunks is None:
+        return
+    chunk = math.prod(dataset.chunks) * itemsize
+    refuse_growth(path, chunk, stored)
+    sizes = [0]
+    if hasattr(dataset.id, "chunk_iter"):  # as of HDF5 1.12.3
+        dataset.id.chunk_iter(lambda info: sizes.append(info.size))
+    largest = max(sizes)
+    # The library decompresses all that a chunk holds, whatever its length.
+    if largest > chunk + chunk // 8 + _CHUNK_SLACK:
+        raise ReadError(
+            f"{path}: a chunk of {dataset.name} takes {largest:,} bytes in the file for {chunk:,} "
+            f"bytes of data. Write the file again."
+        )
 
 
 class _Dataset(Numbers):
@@ -235,6 +262,7 @@ class _Dataset(Numbers):
         self._dataset = group[name]
         if getattr(self._dataset, "ndim", 0) != 1:
             raise ReadError(f"{path}: {group.name}/{name} is not a one-dimensional dataset.")
+        _refuse_unstored(path, self._dataset)
         self.name = f"{group.name}/{name}"
         self.size = int(self._dataset.size)
         self.dtype = self._dataset.dtype

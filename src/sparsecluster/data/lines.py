@@ -16,11 +16,12 @@ from sparsecluster import _core
 from sparsecluster.data.checks import check_number
 from sparsecluster.data.compressed import BLOCK_ENTRIES
 from sparsecluster.data.files import BLOCK_BYTES, open_stream, whole_lines
+from sparsecluster.data.limits import refuse_empty_rows
 from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import Triples, blocks_of_triples
 
 LONGEST_NUMBER = 100  # characters
-EMPTY_ROWS = 1000  # for each entry; more are not believed
+NUMBERS = 1 << 16  # that are converted at a time
 INEXACT_IN_FLOAT32 = 1 << 24  # the next whole number is rounded to this one
 
 
@@ -71,7 +72,7 @@ class NumberLines:
         self._next_chunk()
         length, start = 0, b""
         while b"\n" not in start and length < len(self._chunk):
-            length += 1024
+            length = max(1024, 2 * length)
             start = bytes(self._chunk[:length])
         return start[: start.find(b"\n") + 1] or start
 
@@ -118,14 +119,8 @@ class NumberLines:
         """All single numbers that follow: the position of the first, some of them, share read."""
         found = 0
         while self._next_chunk():
-            words = bytes(self._chunk).split()
-            try:
-                if max(map(len, words), default=0) > LONGEST_NUMBER:
-                    raise ValueError
-                values = np.array(words, dtype=bytes).astype(dtype)
-            except ValueError:
-                values = np.zeros(0)
-            if len(values) != len(words) or not np.isfinite(values).all():
+            values = _numbers(bytes(self._chunk).split(), dtype)
+            if values is None:
                 raise ReadError(f"{self._first_wrong()}: a finite number is needed.")
             if found + len(values) > n_values:
                 raise ReadError(
@@ -190,6 +185,21 @@ class NumberLines:
         return f"{self.path}, after line {self.line}"
 
 
+def _numbers(words: list[bytes], dtype: str) -> np.ndarray | None:
+    """Words as numbers; None where one is not a finite number."""
+    values = np.empty(len(words), dtype)
+    for begin in range(0, len(words), NUMBERS):
+        # Some at a time: each takes as many bytes as the longest of them.
+        part = words[begin : begin + NUMBERS]
+        if max(map(len, part)) > LONGEST_NUMBER:
+            return None
+        try:
+            values[begin : begin + NUMBERS] = np.array(part, dtype=bytes).astype(dtype)
+        except ValueError:
+            return None
+    return values if np.isfinite(values).all() else None
+
+
 class NumberLinesSource(Source):
     """A source whose file is read as lines of numbers; `_triples` gives its entries."""
 
@@ -216,11 +226,7 @@ class NumberLinesSource(Source):
 
     def _blocks(self, n_rows: int, n_columns: int, n_entries: int) -> Iterator[Block]:
         """The entries as rows of a matrix of this shape."""
-        if n_rows > EMPTY_ROWS * (n_entries + EMPTY_ROWS):
-            raise ReadError(
-                f"{self.path} claims {n_rows:,} rows for {n_entries:,} entries: its header seems "
-                f"to be wrong."
-            )
+        refuse_empty_rows(self.path, n_rows, n_entries)
         return blocks_of_triples(
             self.path,
             self._triples,

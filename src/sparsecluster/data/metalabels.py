@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_array
 
 from sparsecluster.data.checks import INPUT, check_number
 from sparsecluster.data.labels import label_columns
+from sparsecluster.data.limits import refuse_empty_rows
 from sparsecluster.data.pieces import row_lengths
 from sparsecluster.data.rows import MAX_INDEX, Rows, as_rows, check_input
 from sparsecluster.data.source import ReadError
@@ -98,6 +99,7 @@ def label_rows(rows: Rows, path: Any) -> Rows:
         columns = label_columns(labels, None)
         entries = (np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1))
         labels = sp.csr_array(entries)
+    refuse_empty_rows(path, labels.shape[1], labels.nnz)
     made = as_rows(metalabels(rows.matrix, labels), n_threads=effective_n_threads(None))
     made.feature_names, made.recipe = rows.feature_names, rows.recipe
     return made

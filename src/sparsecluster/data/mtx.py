@@ -83,7 +83,10 @@ class MtxSource(NumberLinesSource):
         if self.transpose:
             n_rows, n_columns = n_columns, n_rows
         self.n_features = n_columns
-        yield from self._blocks(n_rows, n_columns, header.n_entries)
+        cells = header.format == "array"
+        yield from self._blocks(
+            n_rows, n_columns, n_rows * n_columns if cells else header.n_entries
+        )
 
     def _header(self, lines: NumberLines) -> _Header:
         banner = lines.next_line().lower().split()

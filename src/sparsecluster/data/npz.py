@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import tokenize
 import zipfile
@@ -29,12 +30,14 @@ from sparsecluster.data.compressed import (
     reading,
     value_type,
 )
+from sparsecluster.data.limits import refuse_empty_rows, refuse_growth
 from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import Triples, blocks_of_triples
 from sparsecluster.resources import available_memory
 
 ZIP_MAGIC = b"PK"
-DEFLATE_LIMIT = 1100  # deflate never makes data smaller than by 1032
+LONGEST_HEADER = 1 << 16  # bytes, as version 1 of the format has them
+LARGEST_ITEM = 64  # bytes of a number, or of the name of a format
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BROKEN = (
     zipfile.BadZipFile,
@@ -49,6 +52,7 @@ _BROKEN = (
     OSError,
     OverflowError,
     RuntimeError,
+    MemoryError,  # by Python's parser, for headers
 )
 
 
@@ -85,6 +89,8 @@ class NpzSource(Source):
             yield from self._matrix(archive)
 
     def _matrix(self, archive: zipfile.ZipFile) -> Iterator[Block]:
+        claimed = sum(info.file_size for info in archive.infolist())
+        refuse_growth(self.path, claimed, self.path.stat().st_size)
         kind = self._format(archive)
         shape = _Member(self.path, archive, "shape")
         integer_type(self.path, shape)
@@ -98,12 +104,14 @@ class NpzSource(Source):
                 self.path, *arrays, shape=(n_rows, n_columns), block_entries=self.block_entries
             )
         elif kind in ("csc", "coo"):
+            data = _Member(self.path, archive, "data")
+            refuse_empty_rows(self.path, n_rows, data.size)
             yield from blocks_of_triples(
                 self.path,
                 lambda: self._triples(archive, kind, n_rows, n_columns),
                 n_rows=n_rows,
                 n_columns=n_columns,
-                dtype=value_type(self.path, _Member(self.path, archive, "data").dtype),
+                dtype=value_type(self.path, data.dtype),
                 block_entries=self.block_entries,
             )
         else:
@@ -162,6 +170,7 @@ class NpzSource(Source):
         """The rows of a matrix that scipy loads and converts, where memory allows."""
         names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
         sizes = [_Member(self.path, archive, name).size for name in names]
+        refuse_empty_rows(self.path, n_rows, sum(sizes))
         # The arrays as they are, as COO and as CSR, with indices for each value.
         need = 56 * sum(sizes) + 16 * n_rows
         free = available_memory()
@@ -198,7 +207,7 @@ class _InMemory(Numbers):
 
 
 class _Member(Numbers):
-    """An array in an .npz file. What its headers claim is checked against the size of the file."""
+    """An array in an .npz file. What its headers claim is checked against the archive."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile, name: str) -> None:
         self.path, self.name = path, name
@@ -216,10 +225,7 @@ class _Member(Numbers):
         self._file = cast(BinaryIO, archive.open(info))
         shape, _, self.dtype, header = read_npy_header(path, self._file)
         self.size = int(np.prod(shape, dtype=object))
-        most = path.stat().st_size
-        if info.compress_type == zipfile.ZIP_DEFLATED:
-            most *= DEFLATE_LIMIT
-        if header + self.size * self.dtype.itemsize != info.file_size or info.file_size > most:
+        if header + self.size * self.dtype.itemsize != info.file_size:
             raise ReadError(
                 f"{path}: the array {name!r} claims {self.size} numbers of type {self.dtype}, "
                 f"which the file does not hold."
@@ -238,13 +244,16 @@ def read_npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, 
     The type can be taken from bytes: no objects, nothing that would need pickle.
     """
     version = npy.read_magic(file)
-    if version == (1, 0):
-        shape, fortran, dtype = npy.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, fortran, dtype = npy.read_array_header_2_0(file)
-    else:
+    if version not in ((1, 0), (2, 0)):
         raise ReadError(f"{path}: version {version} of the .npy format is not known.")
-    if dtype.hasobject or dtype.fields or dtype.subdtype or not dtype.itemsize:
+    length = file.read(2 if version == (1, 0) else 4)
+    n_bytes = int.from_bytes(length, "little")
+    if n_bytes > LONGEST_HEADER:
+        raise ReadError(f"{path}: an array with a header of {n_bytes:,} bytes; numbers are needed.")
+    header = io.BytesIO(length + file.read(n_bytes))
+    parse = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = parse(header)
+    if dtype.hasobject or dtype.fields or dtype.subdtype or not 0 < dtype.itemsize <= LARGEST_ITEM:
         raise ReadError(f"{path}: an array of type {dtype}; numbers are needed.")
     if any(length < 0 for length in shape):
         raise ReadError(f"{path}: an array of shape {shape}.")

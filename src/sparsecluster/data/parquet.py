@@ -3,6 +3,7 @@ the matrix, or a table of (row, column, value)."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsecluster.data.checks import check_number
+from sparsecluster.data.claims import arrow_claims, parquet_claims
 from sparsecluster.data.compressed import (
     BLOCK_ENTRIES,
     checked_block,
@@ -21,12 +23,14 @@ from sparsecluster.data.compressed import (
     reading,
     value_type,
 )
+from sparsecluster.data.limits import refuse_empty_rows, refuse_growth
 from sparsecluster.data.rows import MAX_INDEX
 from sparsecluster.data.source import Block, ReadError, Source
 from sparsecluster.data.triples import Triples, blocks_of_triples
 
 PARQUET_MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
+ARROW_START = 8  # the first message of a file that starts so
 STREAM_MAGIC = b"\xff\xff\xff\xff"
 _BROKEN = (
     OSError,
@@ -37,6 +41,7 @@ _BROKEN = (
     RuntimeError,
     NotImplementedError,
     MemoryError,  # lengths of broken files are allocated
+    struct.error,
 )
 LIST_LINES = 1 << 12  # of lists that are read at once, some thousand entries each at most
 ENTRY_LINES = 1 << 18  # of single entries
@@ -93,6 +98,7 @@ class ParquetSource(Source):
         with reading(self.path, *_BROKEN):
             with _table(self.path) as table:
                 lists, entries = self._columns(table.schema)
+            _refuse_claims(self.path, lists or entries)
             if lists is not None:
                 yield from self._from_lists(lists)
             else:
@@ -183,10 +189,12 @@ class ParquetSource(Source):
         with _table(self.path) as table:
             types = [table.schema.field(name).type for name in names]
         dtype = value_type(self.path, np.dtype(types[2].to_pandas_dtype()))
-        n_rows = n_columns = 0
+        n_rows = n_columns = n_entries = 0
         for entries in self._triples(names, dtype):
             n_rows = max(n_rows, int(entries.rows.max(initial=-1)) + 1)
             n_columns = max(n_columns, int(entries.columns.max(initial=-1)) + 1)
+            n_entries += len(entries.rows)
+        refuse_empty_rows(self.path, n_rows, n_entries)
         yield from blocks_of_triples(
             self.path,
             lambda: self._triples(names, dtype),
@@ -280,8 +288,7 @@ def _table(path: Path, n_lines: int = ENTRY_LINES) -> Iterator[_Table]:
                 parquet.schema_arrow, lambda names: _parquet_batches(parquet, names, n_lines)
             )
     elif magic == ARROW_MAGIC or magic.startswith(STREAM_MAGIC):
-        opened = pa.ipc.open_file if magic == ARROW_MAGIC else pa.ipc.open_stream
-        with pa.memory_map(str(path)) as source, opened(source) as reader:
+        with _arrow(path) as source, pa.ipc.open_stream(source) as reader:
             yield _Table(
                 reader.schema, lambda names: _arrow_batches(source, reader, names, n_lines)
             )
@@ -290,6 +297,26 @@ def _table(path: Path, n_lines: int = ENTRY_LINES) -> Iterator[_Table]:
             f"{path} is not a Parquet, Feather (version 2) or Arrow file, by its first bytes. "
             f"Write it with pyarrow.parquet.write_table or pyarrow.feather.write_feather."
         )
+
+
+@contextmanager
+def _arrow(path: Path) -> Iterator[Any]:
+    """An Arrow file at the start of its messages. A file is a stream between its first bytes and an
+    index, which is left alone: it could name other messages than those that were looked at."""
+    with _pyarrow().memory_map(str(path)) as source:
+        if first_bytes(path, len(ARROW_MAGIC)) == ARROW_MAGIC:
+            source.seek(ARROW_START)
+        yield source
+
+
+def _refuse_claims(path: Path, names: list[str]) -> None:
+    """Refuse a file whose few bytes stand for very many values."""
+    if first_bytes(path, len(PARQUET_MAGIC)) == PARQUET_MAGIC:
+        claimed = parquet_claims(path, names)
+    else:
+        with _arrow(path) as source:
+            claimed = arrow_claims(_pyarrow().ipc.MessageReader.open_stream(source))
+    refuse_growth(path, claimed, path.stat().st_size)
 
 
 def _parquet_batches(parquet: Any, names: list[str], n_lines: int) -> Iterator[tuple[Any, float]]:
@@ -305,10 +332,8 @@ def _arrow_batches(
     source: Any, reader: Any, names: list[str], n_lines: int
 ) -> Iterator[tuple[Any, float]]:
     """The batches of an Arrow file or stream, whose buffers are not trusted."""
-    count = getattr(reader, "num_record_batches", None)
-    batches = reader if count is None else (reader.get_batch(i) for i in range(count))
-    for i, batch in enumerate(batches):
-        done = source.tell() / source.size() if count is None else (i + 1) / count
+    for batch in reader:
+        done = source.tell() / source.size()
         chosen = batch.select(names)
         chosen.validate(full=True)
         for begin in range(0, len(chosen), n_lines):

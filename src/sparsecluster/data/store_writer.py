@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.data.labels import label_columns
+from sparsecluster.data.labels import label_columns, without_repeats
 from sparsecluster.data.recipe import Recipe, without_arrays
 from sparsecluster.data.rows import MAX_INDEX, explain, mapped_csr
 from sparsecluster.data.source import Block, ReadError
@@ -135,9 +135,10 @@ class StoreWriter:
             self._label_values = GrowingArray(self._folder / "labels.npy", np.float64)
             self._label_indptr = GrowingArray(self._folder / "label_indptr.npy", np.int64)
             self._label_indptr.append(np.zeros(1, dtype=np.int64))
-        self._one_label_each &= bool(np.all(np.diff(block.labels.indptr) == 1))
-        self._label_indptr.append(block.labels.indptr[1:] + self._label_values.length)
-        self._label_values.append(block.labels.values)
+        labels = without_repeats(block.labels)
+        self._one_label_each &= bool(np.all(np.diff(labels.indptr) == 1))
+        self._label_indptr.append(labels.indptr[1:] + self._label_values.length)
+        self._label_values.append(labels.values)
 
     def finish(
         self,
@@ -178,8 +179,10 @@ class StoreWriter:
         }
         if names is not None:
             text = json.dumps([str(name) for name in names], ensure_ascii=False)
-            (self._folder / "vocabulary.json").write_bytes(text.encode())
-            meta["vocabulary"] = zlib.crc32(text.encode())
+            # JSON lines can hold half of a surrogate pair; json.loads takes it back from bytes.
+            encoded = text.encode(errors="surrogatepass")
+            (self._folder / "vocabulary.json").write_bytes(encoded)
+            meta["vocabulary"] = zlib.crc32(encoded)
         meta["checksum"] = meta_checksum(meta)
         (self._folder / "meta.json").write_text(json.dumps(meta, indent=1))
 

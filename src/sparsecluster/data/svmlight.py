@@ -164,11 +164,12 @@ class _Reading:
         if match is None or not (first[1] or len(text) <= 100):
             return text
         n_rows, n_features, n_labels = map(int, match.groups())
-        if n_features > MAX_INDEX:
-            raise ReadError(
-                f"{self.source.path}, line 1: tells of {n_features} columns; at most 2**31 - 1 are "
-                f"supported."
-            )
+        for number, what in ((n_features, "columns"), (n_labels, "labels")):
+            if number > MAX_INDEX:
+                raise ReadError(
+                    f"{self.source.path}, line 1: tells of {number} {what}; at most 2**31 - 1 are "
+                    f"supported."
+                )
         self.expected = n_rows, n_features, n_labels
         self.source.n_features, self.source.n_labels = n_features, n_labels
         self.n_lines = 1

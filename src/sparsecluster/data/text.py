@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.data.files import FileStream, open_stream
+from sparsecluster.data.limits import LONGEST_TEXT, refuse_empty_rows
 from sparsecluster.data.source import Block, ReadError, Source
 
 BLOCK_TOKENS = 1 << 21
-LONGEST_FIELD = 1 << 26  # characters of a CSV field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +116,17 @@ class TextSource(Source):
     def blocks(self) -> Iterator[Block]:
         """Counts of the terms, numbered as they come."""
         analyze = self.options.analyzer()
+        nothing = analyze("")  # of blank lines, of which there can be millions
         numbers: dict[str, int] = {}
         fixed = self._given is not None
         if self._given is not None:
             numbers = {term: i for i, term in enumerate(self._given)}
         indptr, indices, counts = [0], [], []
+        n_rows = n_entries = 0
         with open_stream(self.path) as stream:
             for document in self._documents(stream):
                 found: dict[int, int] = {}
-                for term in analyze(document):
+                for term in analyze(document) if document else nothing:
                     number = numbers.get(term)
                     if number is None:
                         if fixed:
@@ -135,7 +137,9 @@ class TextSource(Source):
                     indices.append(number)
                     counts.append(found[number])
                 indptr.append(len(indices))
-                if len(indices) >= BLOCK_TOKENS:
+                if max(len(indices), len(indptr)) >= BLOCK_TOKENS:
+                    n_rows, n_entries = n_rows + len(indptr) - 1, n_entries + len(indices)
+                    refuse_empty_rows(self.path, n_rows, n_entries)
                     yield self._block(indptr, indices, counts, stream.done)
                     indptr, indices, counts = [0], [], []
         if len(indptr) > 1:
@@ -170,12 +174,22 @@ class TextSource(Source):
     def _documents(self, stream: FileStream) -> Iterator[str]:
         """The documents of the file, in order."""
 
-    def _lines(self, stream: FileStream, newline: str | None = None) -> io.TextIOWrapper:
+    def _lines(self, stream: FileStream, newline: str | None = None) -> Iterator[str]:
+        """The lines of the file with their newlines, none of them too long."""
         encoding = "utf-8-sig" if self.options.encoding.lower() in ("utf-8", "utf8") else None
         buffered: Any = stream
-        return io.TextIOWrapper(
+        file = io.TextIOWrapper(
             buffered, encoding=encoding or self.options.encoding, newline=newline
         )
+        n_lines = 0
+        while line := file.readline(LONGEST_TEXT + 1):
+            n_lines += 1
+            if len(line) > LONGEST_TEXT:
+                raise ReadError(
+                    f"{self.path}, line {n_lines}: has more than {LONGEST_TEXT:,} characters. "
+                    f"Split the document."
+                )
+            yield line
 
     def _undecodable(self, line: int, error: UnicodeDecodeError) -> ReadError:
         return ReadError(
@@ -192,7 +206,7 @@ class TextSource(Source):
         if wanted not in names:
             raise ReadError(
                 f"{self.path}, line {line}: there is no column {wanted!r}. Pass one of "
-                f"{', '.join(map(repr, names))} as the column."
+                f"{', '.join(repr(name[:80]) for name in names[:30])} as the column."
             )
         return wanted
 
@@ -205,7 +219,7 @@ class LinesSource(TextSource):
         try:
             for document in self._lines(stream):
                 n_lines += 1
-                yield document
+                yield document.removesuffix("\n")
         except UnicodeDecodeError as error:
             raise self._undecodable(n_lines, error) from None
 
@@ -248,7 +262,7 @@ class CsvSource(TextSource):
 
     def _documents(self, stream: FileStream) -> Iterator[str]:
         tabs = ".tsv" in self.path.suffixes
-        csv.field_size_limit(LONGEST_FIELD)
+        csv.field_size_limit(LONGEST_TEXT)
         reader = csv.reader(self._lines(stream, newline=""), delimiter="\t" if tabs else ",")
         try:
             header = next(reader, None)
@@ -265,6 +279,9 @@ class CsvSource(TextSource):
                     )
                 yield row[place]
         except csv.Error as error:
-            raise ReadError(f"{self.path}, line {reader.line_num}: {error}.") from None
+            raise ReadError(
+                f"{self.path}, line {reader.line_num}: {error}. Check its quotes, or split the "
+                f"document."
+            ) from None
         except UnicodeDecodeError as error:
             raise self._undecodable(reader.line_num, error) from None
