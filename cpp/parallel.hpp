@@ -134,14 +134,7 @@ public:
     }
     void dismiss() { set(kDismissed); }
 
-private:
-    enum State : uint32_t { kOutside, kCalled, kInside, kDismissed };
-
-    void set(State state) {
-        state_.store(state);
-        state_.notify_one();
-    }
-
+    // What its thread does until it is dismissed.
     void serve() {
         const HoldInterrupts hold;  // the caller looks for them
         for (;;) {
@@ -156,6 +149,14 @@ private:
         }
     }
 
+private:
+    enum State : uint32_t { kOutside, kCalled, kInside, kDismissed };
+
+    void set(State state) {
+        state_.store(state);
+        state_.notify_one();
+    }
+
     const int thread_;
     Round* round_ = nullptr;
     std::atomic<uint32_t> state_{kOutside};
@@ -165,6 +166,7 @@ private:
 class Team {
 public:
     explicit Team(int n_threads) {
+        helpers_.reserve(std::max(n_threads, 1));
         try {
             for (int thread = 1; thread < n_threads; ++thread) helpers_.push_back(Helper::start(thread));
         } catch (const std::system_error&) {

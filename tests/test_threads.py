@@ -1,9 +1,22 @@
-"""Calls that run while something else happens: signal handlers, forks, the end of the process."""
+"""Threads: calls that run while something else happens (signal handlers, forks, the end of the
+process), and what is done where there are none."""
 
+import io
 import subprocess
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
+from data import csr, problem
+from rich.console import Console
+
+from sparsecluster import KMeans, convert, open_store
+from sparsecluster.cli import app
+from sparsecluster.cli.options import Running
+from sparsecluster.cli.screen import Screen
+from sparsecluster.sharing import share_out
 
 PROGRAM = """
 import os, pickle, signal, sys, threading, time, traceback
@@ -153,3 +166,70 @@ def test_process_ends_while_a_daemon_thread_is_in_a_call(call, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 3:0.5 7:1.25 90:2\n" * 200_000)
     assert run(EXIT, call, path) == ("", "")
+
+
+# --- no more threads ----------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[0, 1], ids=["no thread", "one thread"])
+def few_threads(request, monkeypatch):
+    """The system has so many threads beside this one."""
+    started = []
+    start = threading.Thread.start
+
+    def start_or_fail(thread):
+        if sum(one.is_alive() for one in started) >= request.param:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+
+
+def test_restarts_go_on_with_fewer_threads(few_threads):
+    X, _ = problem("text")
+    km = KMeans(8, n_init=5, n_threads=4, random_state=0).fit(csr(X))
+    one = KMeans(8, n_init=5, n_threads=1, random_state=0).fit(csr(X))
+    np.testing.assert_array_equal(km.labels_, one.labels_)
+    assert km.inertia_ == one.inertia_
+
+
+def test_store_is_checked_with_fewer_threads(few_threads, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    (tmp_path / "rows.svm").write_text("0 1:1 2:3\n1 2:2\n")
+    convert(tmp_path / "rows.svm", tmp_path / "rows.store")
+    assert open_store(tmp_path / "rows.store", verify=True).shape == (2, 2)
+
+
+def test_progress_is_shown_without_threads(few_threads):
+    screen = Screen(Running())
+    screen.errors = Console(file=io.StringIO(), force_terminal=True)
+    with screen.progress("Reading") as show:
+        show(0.5)
+    assert "50%" in screen.errors.file.getvalue()
+
+
+def test_command_without_threads_ends_in_one_line(monkeypatch, capsys):
+    def fail(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("sparsecluster.demo.run", fail)
+    with pytest.raises(SystemExit) as ended:
+        app.meta(["demo"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_failure_of_a_piece_ends_the_others():
+    begun, called_off = [], []
+
+    def work(piece):
+        begun.append(piece)
+        if piece == 1:
+            raise KeyError("as it should be")
+        time.sleep(0.01)
+
+    with pytest.raises(KeyError, match="as it should be"):
+        share_out(work, 1000, 3, call_off=lambda: called_off.append(True))
+    assert called_off == [True]
+    assert len(begun) < 1000

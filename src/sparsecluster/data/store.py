@@ -15,7 +15,6 @@ import json
 import mmap
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +38,7 @@ from sparsecluster.data.store_writer import (
     meta_checksum,
 )
 from sparsecluster.resources import available_memory, effective_n_threads
+from sparsecluster.sharing import share_out
 
 CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
@@ -161,11 +161,11 @@ def _verify(
     indptr = arrays["indptr"]
     if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
         raise _damaged(path, "indptr.npy is not as it was written")
-    with ThreadPoolExecutor(n_threads) as pool:
-        for name, array in arrays.items():
-            crc = partial(_crc, path / f"{name}.npy", array.itemsize)
-            if list(pool.map(crc, _parts(name, arrays, meta["blocks"]))) != meta["checksums"][name]:
-                raise _damaged(path, f"{name}.npy is not as it was written")
+    for name, array in arrays.items():
+        parts = _parts(name, arrays, meta["blocks"])
+        crc = partial(_crc, path / f"{name}.npy", array.itemsize, parts)
+        if share_out(crc, len(parts), n_threads) != meta["checksums"][name]:
+            raise _damaged(path, f"{name}.npy is not as it was written")
 
 
 def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tuple[int, int]]:
@@ -178,9 +178,9 @@ def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tu
     return list(pairwise(cuts))
 
 
-def _crc(path: Path, itemsize: int, part: tuple[int, int]) -> int:
+def _crc(path: Path, itemsize: int, parts: list[tuple[int, int]], number: int) -> int:
     """CRC-32 of some elements of a .npy file: read, not mapped, so that no more of it comes."""
-    begin, end = (HEADER + element * itemsize for element in part)
+    begin, end = (HEADER + element * itemsize for element in parts[number])
     crc = 0
     with path.open("rb", buffering=0) as file:
         file.seek(begin)

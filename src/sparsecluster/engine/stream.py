@@ -144,7 +144,7 @@ class Stream:
             sums = kept.checked(self._setting[0])
             made = _core.MiniBatch(sums, kept.counts, *self._setting)
             made.resume(kept.squares, kept.n_batches, kept.rows_since_check)
-            # Without a lock, which a signal handler or a fork might find held: the first one counts.
+            # No lock, which a signal handler or a fork might find held: the first one counts.
             self.__dict__.setdefault("_made", made)
             self._kept = None
         return self._made
