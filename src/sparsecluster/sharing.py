@@ -50,7 +50,7 @@ def share_out(
         except BaseException as error:
             fail(error)
 
-    others = []
+    others: list[threading.Thread] = []
     while len(others) < min(n_threads, n_pieces) - 1:
         thread = start_thread(take_pieces)
         if thread is None:

@@ -132,8 +132,8 @@ class Stream:
         kept = self._kept
         if kept is not None:
             return kept
-        sums, *rest = self._learner.state()
-        return Kept(centers_.from_core(sums), *rest)
+        sums, counts, squares, n_batches, rows_since_check = self._learner.state()
+        return Kept(centers_.from_core(sums), counts, squares, n_batches, rows_since_check)
 
     @property
     def _learner(self) -> _core.MiniBatch:
