@@ -19,6 +19,7 @@
 #include "assign.hpp"
 #include "chain.hpp"
 #include "exact.hpp"
+#include "gil.hpp"
 #include "kernels.hpp"
 #include "minibatch.hpp"
 #include "parallel.hpp"
@@ -26,6 +27,7 @@
 #include "refine.hpp"
 #include "roofline.hpp"
 #include "seed.hpp"
+#include "turns.hpp"
 #include "update.hpp"
 
 namespace nb = nanobind;
@@ -185,7 +187,7 @@ struct PyAssigner {
         const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
         AssignStats stats;
         {
-            nb::gil_scoped_release release;
+            const GilReleased released;
             TeamScope team(n_threads);
             stats = assigner->assign(centers, moved_by, labels.data(), n_rows);
         }
@@ -219,7 +221,7 @@ struct PySums {
         check_labels(labels.data(), n_rows, sums.size(), -1);
         UpdateStats stats;
         {
-            nb::gil_scoped_release release;
+            const GilReleased released;
             stats = sums.update(labels.data(), n_rows, centers, n_threads);
         }
         return nb::make_tuple(stats.moved, to_numpy(std::move(stats.shift)), stats.cost);
@@ -239,7 +241,7 @@ Projection projection_of(const std::string& name) {
 // In place; the caller checked that all is finite.
 void py_project_l1(InOut<double> values, double radius, const std::string& method, double epsilon) {
     const Projection projection = projection_of(method);
-    nb::gil_scoped_release release;
+    const GilReleased released;
     std::vector<double> scratch;
     const double theta =
         l1_threshold(values.data(), int64_t(values.size()), radius, projection, epsilon, scratch);
@@ -256,65 +258,98 @@ struct PyMiniBatch {
         return {counts.data(), counts.data() + counts.size()};
     }
 
-    // One thread at a time; without the GIL, which learn() takes now and then.
+    // A look at the state: of a batch that is being learned it shows nothing, or all.
     template <class Work>
-    auto alone(const Work& work) {
-        nb::gil_scoped_release release;
-        const std::lock_guard lock(mutex);
+    auto look(const Work& work) {
+        const GilReleased released;
+        const Inside inside(mutex);
         return work();
+    }
+
+    template <class Work>
+    void change(const Work& work) {
+        const GilReleased released;
+        const Turn turn(turns);
+        const Inside inside(mutex);
+        work();
+        ++version;
     }
 
     nb::tuple learn(const PyRows& rows, Weights weights, InOut<int32_t> labels, int n_threads) {
         require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
         const double* w = weights_of(weights, *rows.rows);
-        BatchStats stats = alone([&] {
+        BatchStats stats;
+        {
+            const GilReleased released;
+            const Turn turn(turns);
             require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
             TeamScope team(n_threads);
-            return batch.learn(*rows.rows, w, labels.data(), n_threads);
-        });
+            Batch found = batch.assign(*rows.rows, labels.data(), n_threads);
+            turn.check();
+            const Inside inside(mutex);
+            stats = batch.move(std::move(found), *rows.rows, w, labels.data(), n_threads);
+            ++n_batches;
+            rows_since_check += rows.rows->n_rows();
+            ++version;
+        }
         return nb::make_tuple(to_numpy(std::move(stats.shift)), to_numpy(std::move(stats.distance2)));
     }
 
+    // Ends a check for starved centers: puts these where the rows are.
     void place(In<int32_t> clusters, const PyRows& rows, In<int64_t> ids, double count) {
         require(clusters.size() == ids.size(), "one row a cluster is needed");
         check_labels(clusters.data(), int64_t(clusters.size()), batch.size(), 0);
         for (size_t i = 0; i < ids.size(); ++i)
             require(ids.data()[i] >= 0 && ids.data()[i] < rows.rows->n_rows(), "no such row");
-        alone([&] {
+        change([&] {
             require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
-            batch.place({clusters.data(), clusters.data() + clusters.size()}, *rows.rows, ids.data(), count);
+            if (clusters.size() > 0)
+                batch.place({clusters.data(), clusters.data() + clusters.size()}, *rows.rows, ids.data(), count);
+            rows_since_check = 0;
         });
     }
 
     void widen(int64_t n_features) {
-        alone([&] {
+        change([&] {
             require(n_features >= batch.n_features() && n_features <= INT32_MAX, "features cannot go");
             batch.widen(n_features);
         });
     }
 
-    Centers centers() { return alone([&] { return batch.centers(); }); }
-    Centers sums() { return alone([&] { return batch.sums(); }); }
-    int64_t n_features() { return alone([&] { return batch.n_features(); }); }
-    nb::object counts() { return to_numpy(alone([&] { return std::vector<double>(batch.counts()); })); }
+    Centers centers() { return look([&] { return batch.centers(); }); }
+    int64_t n_features() { return look([&] { return batch.n_features(); }); }
+    nb::object counts() { return to_numpy(look([&] { return std::vector<double>(batch.counts()); })); }
 
-    // Three numbers a cluster.
-    nb::object squares() {
-        std::vector<double> out;
-        for (const RunningSquare& square : alone([&] { return std::vector<RunningSquare>(batch.squares()); }))
-            out.insert(out.end(), {square.high, square.low, square.error});
-        return to_numpy(std::move(out));
-    }
-    void set_squares(In<double> values) {
-        require(int64_t(values.size()) == 3 * batch.size(), "three numbers a cluster are needed");
-        alone([&] {
-            for (int64_t k = 0; k < batch.size(); ++k)
-                batch.squares()[k] = {values.data()[3 * k], values.data()[3 * k + 1], values.data()[3 * k + 2]};
+    // All that a stream needs to go on, of one moment.
+    nb::tuple state() {
+        Centers sums;
+        std::vector<double> counts, squares;
+        int64_t batches = 0, rows = 0;
+        look([&] {
+            sums = batch.sums();
+            counts = batch.counts();
+            for (const RunningSquare& square : batch.squares())
+                squares.insert(squares.end(), {square.high, square.low, square.error});
+            batches = n_batches;
+            rows = rows_since_check;
         });
+        return nb::make_tuple(std::move(sums), to_numpy(std::move(counts)), to_numpy(std::move(squares)), batches,
+                              rows);
+    }
+    // For one that was just made of the sums and counts of another.
+    void resume(In<double> squares, int64_t batches, int64_t rows) {
+        require(int64_t(squares.size()) == 3 * batch.size(), "three numbers a cluster are needed");
+        for (int64_t k = 0; k < batch.size(); ++k)
+            batch.squares()[k] = {squares.data()[3 * k], squares.data()[3 * k + 1], squares.data()[3 * k + 2]};
+        n_batches = batches;
+        rows_since_check = rows;
     }
 
+    Turns turns;
     std::mutex mutex;
     MiniBatch batch;
+    std::atomic<int64_t> n_batches{0}, rows_since_check{0};
+    std::atomic<int64_t> version{0};  // counts what changed the centers
 };
 
 void check_own(const PyRows& rows, const Centers& centers, const In<int32_t>& labels) {
@@ -328,7 +363,7 @@ nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32
     check_own(rows, centers, labels);
     std::vector<double> out(labels.size());
     {
-        const nb::gil_scoped_release release;
+        const GilReleased released;
         own_distances(*rows.rows, centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
     }
     return to_numpy(std::move(out));
@@ -339,7 +374,7 @@ double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> label
     check_own(rows, centers, labels);
     const auto n_rows = int64_t(labels.size());
     const double* const w = weights_of(weights, n_rows);
-    const nb::gil_scoped_release release;
+    const GilReleased released;
     return own_cost(*rows.rows, centers, labels.data(), w, n_rows, n_threads);
 }
 
@@ -349,7 +384,7 @@ void py_all_distances(const PyRows& rows, const Centers& centers,
     require(int64_t(out.shape(0)) == rows.rows->n_rows() && int64_t(out.shape(1)) == centers.size() &&
                 centers.n_features == rows.rows->n_features(),
             "the output does not fit rows and centers");
-    nb::gil_scoped_release release;
+    const GilReleased released;
     all_distances(*rows.rows, centers, out.data(), n_threads);
 }
 
@@ -369,7 +404,7 @@ nb::tuple py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
     require(first >= 0 && first < rows.rows->n_rows(), "the first row is out of range");
     Seeds seeds;
     {
-        nb::gil_scoped_release release;
+        const GilReleased released;
         seeds = greedy_kmeans_plusplus(*rows.rows, options);
     }
     return nb::make_tuple(to_numpy(std::move(seeds.rows)), seeds.potential);
@@ -381,7 +416,7 @@ int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers
     require(centers.n_features == rows.rows->n_features() && centers.size() >= 1, "centers do not fit the rows");
     check_labels(labels.data(), rows.rows->n_rows(), centers.size(), 0);
     const double* w = weights_of(weights, *rows.rows);
-    nb::gil_scoped_release release;
+    const GilReleased released;
     return first_variation(*rows.rows, w, {n_threads, metric_of(metric), head_limit}, centers, labels.data());
 }
 
@@ -392,7 +427,7 @@ nb::object py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t length
     const ChainOptions options{n_clusters, length, first, seed, weights_of(weights, *rows.rows), floor, n_threads};
     Seeds seeds;
     {
-        nb::gil_scoped_release release;
+        const GilReleased released;
         seeds = chain_seeds(*rows.rows, options);
     }
     return to_numpy(std::move(seeds.rows));
@@ -408,8 +443,12 @@ struct StopToken {
 };
 
 bool python_interrupt_requested() {
-    nb::gil_scoped_acquire acquire;
-    return PyErr_CheckSignals() != 0;
+    return with_python([] {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        const bool requested = PyErr_CheckSignals() != 0;
+        PyGILState_Release(state);
+        return requested;
+    });
 }
 
 }  // namespace
@@ -417,6 +456,9 @@ bool python_interrupt_requested() {
 NB_MODULE(_core, m) {
     m.doc() = "Kernels of sparsecluster.";
     interrupt_requested = python_interrupt_requested;
+    prepare_for_forks();
+    // A daemon thread may be inside a call when the process ends; what it holds is no leak.
+    nb::set_leak_warnings(false);
     nb::register_exception_translator([](const std::exception_ptr& p, void*) {
         try {
             std::rethrow_exception(p);
@@ -449,7 +491,7 @@ NB_MODULE(_core, m) {
              [](PyRows& self, int n_threads) {
                  Finding finding;
                  {
-                     nb::gil_scoped_release release;
+                     const GilReleased released;
                      finding = self.rows->inspect(n_threads);
                  }
                  static const char* const names[] = {"none",     "indptr",     "feature_range",
@@ -490,7 +532,7 @@ NB_MODULE(_core, m) {
     m.def("column_stats",
           [](const PyRows& rows, Weights weights) {
               const double* w = weights_of(weights, *rows.rows);
-              nb::gil_scoped_release release;
+              const GilReleased released;
               return column_stats(*rows.rows, w);
           },
           "rows"_a, "weights"_a = nb::none());
@@ -543,8 +585,11 @@ NB_MODULE(_core, m) {
         .def("place", &PyMiniBatch::place, "clusters"_a, "rows"_a, "ids"_a, "count"_a)
         .def("widen", &PyMiniBatch::widen, "n_features"_a)
         .def("centers", &PyMiniBatch::centers)
-        .def("sums", &PyMiniBatch::sums)
-        .def_prop_rw("squares", &PyMiniBatch::squares, &PyMiniBatch::set_squares)
+        .def("state", &PyMiniBatch::state)
+        .def("resume", &PyMiniBatch::resume, "squares"_a, "n_batches"_a, "rows_since_check"_a)
+        .def_prop_ro("version", [](const PyMiniBatch& self) { return self.version.load(); })
+        .def_prop_ro("n_batches", [](const PyMiniBatch& self) { return self.n_batches.load(); })
+        .def_prop_ro("rows_since_check", [](const PyMiniBatch& self) { return self.rows_since_check.load(); })
         .def_prop_ro("n_features", &PyMiniBatch::n_features)
         .def_prop_ro("counts", &PyMiniBatch::counts);
 
@@ -563,7 +608,7 @@ NB_MODULE(_core, m) {
                       "centers do not fit the rows");
               TileRates rates;
               {
-                  nb::gil_scoped_release release;
+                  const GilReleased released;
                   rates = tile_rates(*rows.rows, centers, n_threads);
               }
               nb::dict out;

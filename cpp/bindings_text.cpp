@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "gil.hpp"
 #include "svmlight.hpp"
 
 namespace nb = nanobind;
@@ -40,7 +41,7 @@ nb::object to_numpy(Array<T> array) {
 template <class V>
 nb::tuple svmlight(std::string_view text, const TextOptions& options) {
     SvmlightRows<V> rows = [&] {
-        const nb::gil_scoped_release released;
+        const GilReleased released;
         return parse_svmlight<V>(text, options);
     }();
     return nb::make_tuple(to_numpy(std::move(rows.indptr)), to_numpy(std::move(rows.indices)),
@@ -51,7 +52,7 @@ nb::tuple svmlight(std::string_view text, const TextOptions& options) {
 template <class V>
 nb::tuple numbers(std::string_view text, int n_columns, const TextOptions& options) {
     NumberLines<V> lines = [&] {
-        const nb::gil_scoped_release released;
+        const GilReleased released;
         return parse_numbers<V>(text, n_columns, options);
     }();
     return nb::make_tuple(to_numpy(std::move(lines.first)), to_numpy(std::move(lines.second)),
@@ -75,7 +76,7 @@ nb::tuple py_parse_numbers(nb::handle buffer, int n_columns, bool float64, int n
 
 int64_t py_count_lines(nb::handle buffer, int n_threads) {
     const Bytes bytes(buffer);
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     return count_lines(bytes.text(), {n_threads});
 }
 

@@ -1,7 +1,7 @@
 // Drives the kernels without Python, for the sanitizers (make sanitize): rows of all kinds through
 // inspection, seeding, every assigner and the update, each step against a naive float64 version; parts of the
-// rows and mini-batches are in check_minibatch.cpp, the parsers of text in check_text.cpp. Prints one line, and exits
-// with 1 where anything differs.
+// rows and mini-batches are in check_minibatch.cpp, the parsers of text in check_text.cpp, threads in
+// check_threads.cpp. Prints one line, and exits with 1 where anything differs.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -399,6 +399,7 @@ int main() {
     check_faults();
     check_projection();
     check_text();
+    check_threads();
     if (n_failures == 0)
         std::printf("kernels at %s: %d checks, all as they should be\n", levels.c_str(), n_checks);
     else

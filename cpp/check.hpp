@@ -25,8 +25,9 @@ void check(bool holds, const char* what);
 // Those of check_minibatch.cpp: with the kernels at this level, and without any.
 void check_parts(const char* level);
 void check_projection();
-// That of check_text.cpp.
+// That of check_text.cpp, and that of check_threads.cpp.
 void check_text();
+void check_threads();
 
 inline bool close(double a, double b, double scale) { return std::abs(a - b) <= 1e-9 * scale + 1e-300; }
 

@@ -131,12 +131,14 @@ Centers MiniBatch::centers() const {
     return centers;
 }
 
-BatchStats MiniBatch::learn(const Rows& rows, const double* weights, int32_t* labels, int n_threads) {
-    BatchStats stats;
-    std::vector<double> own(rows.n_rows());  // products of the rows with the sums of their clusters
-    assign(rows, labels, own.data(), n_threads, stats);
-    // From here on the centers change: all of them or none.
+BatchStats MiniBatch::move(Batch batch, const Rows& rows, const double* weights, const int32_t* labels,
+                           int n_threads) {
     const HoldInterrupts hold;
+    for (const auto& features : batch.unknown)
+        for (int64_t feature : features) sums_.make_room(feature);
+    const std::vector<double>& own = batch.own;
+    BatchStats stats;
+    stats.distance2 = std::move(batch.distance2);
     std::vector<Move> moves(size());
     for (int64_t i = 0; i < rows.n_rows(); ++i) {
         if (metric_ == Metric::cosine && rows.norm2[i] == 0) continue;  // no direction, and no say
@@ -186,17 +188,16 @@ void MiniBatch::refresh_stale_squares() {
         if (stale(squares_[k])) refresh_square(k, sums.items[k]);
 }
 
-// What an assignment finds besides labels goes into `own`: the products of the rows with the sums of their
-// clusters; and there has to be room for all features afterwards.
-void MiniBatch::assign(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats) {
-    stats.distance2.resize(rows.n_rows());
-    std::vector<std::vector<int64_t>> unknown(std::max(n_threads, 1));
+Batch MiniBatch::assign(const Rows& rows, int32_t* labels, int n_threads) {
+    Batch batch;
+    batch.own.resize(rows.n_rows());
+    batch.distance2.resize(rows.n_rows());
+    batch.unknown.resize(std::max(n_threads, 1));
     if (worth_an_index(rows))
-        assign_by_index(rows, labels, own, n_threads, stats, unknown);
+        assign_by_index(rows, labels, n_threads, batch);
     else
-        assign_by_sums(rows, labels, own, n_threads, stats, unknown);
-    for (const auto& features : unknown)
-        for (int64_t feature : features) sums_.make_room(feature);
+        assign_by_sums(rows, labels, n_threads, batch);
+    return batch;
 }
 
 bool MiniBatch::worth_an_index(const Rows& rows) const {
@@ -207,27 +208,29 @@ bool MiniBatch::worth_an_index(const Rows& rows) const {
 }
 
 // The centers written out, then as any other assignment.
-void MiniBatch::assign_by_index(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
-                                std::vector<std::vector<int64_t>>& unknown) {
+void MiniBatch::assign_by_index(const Rows& rows, int32_t* labels, int n_threads, Batch& batch) {
+    std::unique_ptr<Workspace> workspace = std::move(workspace_);
+    if (!workspace) workspace = std::make_unique<Workspace>();
+    CenterIndex& index = workspace->index;
+    std::vector<ScanScratch>& scans = workspace->scans;
     const Centers centers = this->centers();
-    index_.build(centers, common_scale(rows, centers), {head_limit_, direct_limit(rows.nnz())}, n_threads);
-    scan(rows, index_, nullptr, rows.n_rows(), n_threads, scans_,
+    index.build(centers, common_scale(rows, centers), {head_limit_, direct_limit(rows.nnz())}, n_threads);
+    scan(rows, index, nullptr, rows.n_rows(), n_threads, scans,
          [&](const Scanned& scanned, const auto& row, int thread) {
              const int64_t i = scanned.row;
-             const int32_t k =
-                 decide(scanned, row, rows.norm2[i], centers, index_.norm, scans_[thread].candidates);
+             const int32_t k = decide(scanned, row, rows.norm2[i], centers, index.norm, scans[thread].candidates);
              labels[i] = k;
-             own[i] = sums_.product(row, k, unknown[thread]);
-             stats.distance2[i] = distance2(row, rows.norm2[i], own[i], k, [&]() -> const Center& {
+             batch.own[i] = sums_.product(row, k, batch.unknown[thread]);
+             batch.distance2[i] = distance2(row, rows.norm2[i], batch.own[i], k, [&]() -> const Center& {
                  return centers.items[k];
              });
          });
+    workspace_ = std::move(workspace);
 }
 
 // Scores are x.c - |c|^2 / 2, from products with the sums. Where the best is not beyond doubt, the centers are
 // written out and settle() decides.
-void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
-                               std::vector<std::vector<int64_t>>& unknown) {
+void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, int n_threads, Batch& batch) const {
     constexpr int64_t kBlock = 64;
     const int64_t n = rows.n_rows(), n_centers = size();
     std::vector<double> inverse(n_centers), half(n_centers);
@@ -253,7 +256,7 @@ void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, double* own, i
     std::vector<Scratch> scratches(std::max(n_threads, 1));
     auto assign_row = [&](const auto& row, int64_t i, int thread) {
         Scratch& scratch = scratches[thread];
-        sums_.multiply(row, scratch.sums, unknown[thread]);
+        sums_.multiply(row, scratch.sums, batch.unknown[thread]);
         scratch.scores.resize(n_centers);
         const double best = score_all(scratch.sums.products.data(), inverse.data(), half.data(), n_centers,
                                       scratch.scores.data());
@@ -266,8 +269,8 @@ void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, double* own, i
                               ? scratch.candidates[0]
                               : settle(row, rows.norm2[i], written_out(), scratch.candidates);
         labels[i] = k;
-        own[i] = scratch.sums.products[k];
-        stats.distance2[i] = distance2(row, rows.norm2[i], own[i], k, [&]() -> const Center& {
+        batch.own[i] = scratch.sums.products[k];
+        batch.distance2[i] = distance2(row, rows.norm2[i], batch.own[i], k, [&]() -> const Center& {
             return written_out().items[k];
         });
     };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "assign.hpp"
@@ -37,6 +38,13 @@ struct BatchStats {
     std::vector<double> distance2;  // of the rows to their centers, before these moved
 };
 
+// What an assignment finds besides labels.
+struct Batch {
+    std::vector<double> own;                    // products of the rows with the sums of their clusters
+    std::vector<double> distance2;              // of the rows to their centers
+    std::vector<std::vector<int64_t>> unknown;  // features that no center has yet, per thread
+};
+
 class MiniBatch {
 public:
     // `sums` and `counts`: of the rows that each center has seen. Where the count is zero the sum is the center
@@ -45,8 +53,13 @@ public:
     MiniBatch(const Centers& sums, std::vector<double> counts, Metric metric, CenterLimit limit,
               int64_t head_limit);
 
-    // Labels the rows and moves the centers. `weights` may be null.
-    BatchStats learn(const Rows& rows, const double* weights, int32_t* labels, int n_threads);
+    // Labels the rows; what others can see of the centers stays as it is.
+    Batch assign(const Rows& rows, int32_t* labels, int n_threads);
+    // Moves the centers towards the rows of the batch; nothing stops it half way. `weights` may be null.
+    BatchStats move(Batch batch, const Rows& rows, const double* weights, const int32_t* labels, int n_threads);
+    BatchStats learn(const Rows& rows, const double* weights, int32_t* labels, int n_threads) {
+        return move(assign(rows, labels, n_threads), rows, weights, labels, n_threads);
+    }
     // Puts centers where these rows are, as if each had seen rows of this weight there.
     void place(const std::vector<int32_t>& clusters, const Rows& rows, const int64_t* ids, double count);
     // Later batches have more features.
@@ -79,12 +92,9 @@ private:
         int64_t first = -1;          // and the first of them
     };
     Scale scale(int64_t k) const;
-    void assign(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats);
     bool worth_an_index(const Rows& rows) const;
-    void assign_by_index(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
-                         std::vector<std::vector<int64_t>>& unknown);
-    void assign_by_sums(const Rows& rows, int32_t* labels, double* own, int n_threads, BatchStats& stats,
-                        std::vector<std::vector<int64_t>>& unknown);
+    void assign_by_index(const Rows& rows, int32_t* labels, int n_threads, Batch& batch);
+    void assign_by_sums(const Rows& rows, int32_t* labels, int n_threads, Batch& batch) const;
     template <class V, class I, class Written>
     double distance2(const Row<V, I>& row, double norm2, double product, int64_t k, const Written& written) const;
     void add(const Rows& rows, const double* weights, const int32_t* labels, int n_threads);
@@ -100,8 +110,12 @@ private:
     Metric metric_;
     CenterLimit limit_;
     int64_t head_limit_;
-    CenterIndex index_;
-    std::vector<ScanScratch> scans_;
+    // Not here while an assignment uses it: the child of a fork makes another one.
+    struct Workspace {
+        CenterIndex index;
+        std::vector<ScanScratch> scans;
+    };
+    std::unique_ptr<Workspace> workspace_;
     Centers starts_;   // the centers that have seen nothing
     Centers limited_;  // all centers, where there is a limit
 };

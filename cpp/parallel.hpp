@@ -7,7 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
-#include <mutex>
+#include <memory>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -50,14 +51,124 @@ inline void poll_interrupt() {
     if (interrupt_requested()) throw Interrupted();
 }
 
-// Threads that take blocks of work, for the length of one call from outside. Between two runs they spin
-// for a moment, then sleep.
+// Counted in the child of a fork, where only the thread that forked goes on.
+inline std::atomic<uint32_t> n_forks{0};
+
+// Thrown in the child of a fork, out of a call that its parent has to finish.
+struct Forked : std::runtime_error {
+    Forked() : std::runtime_error("The process was forked inside this call, whose threads stayed with the parent.") {}
+};
+
+// Spins for a moment, then sleeps, while `state` is `value`.
+inline void wait_while(const std::atomic<uint32_t>& state, uint32_t value) {
+    constexpr int kSpins = 4000;
+    for (int spins = 0; spins < kSpins; ++spins) {
+        if (state.load(std::memory_order_acquire) != value) return;
+#ifdef __x86_64__
+        __builtin_ia32_pause();
+#endif
+    }
+    state.wait(value, std::memory_order_acquire);
+}
+
+// Blocks of work that whoever is awake takes, one after the other.
+class Round {
+public:
+    template <class Work>
+    Round(int64_t n_blocks, const Work& work)
+        : work_(&work), n_blocks_(n_blocks), call_([](const void* function, int64_t block, int thread) {
+              (*static_cast<const Work*>(function))(block, thread);
+          }) {}
+
+    void take_blocks(int thread) {
+        try {
+            while (!stop_.load(std::memory_order_relaxed)) {
+                const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
+                if (block >= n_blocks_) return;
+                call_(work_, block, thread);
+                if (thread == 0) poll_interrupt();
+            }
+        } catch (...) {
+            if (!stop_.exchange(true)) error_ = std::current_exception();
+        }
+    }
+
+    // Once nobody takes blocks any more.
+    void rethrow() const {
+        if (error_) std::rethrow_exception(error_);
+    }
+
+private:
+    const void* work_;
+    int64_t n_blocks_;
+    void (*call_)(const void*, int64_t, int);
+    std::atomic<int64_t> next_{0};
+    std::atomic<bool> stop_{false};
+    std::exception_ptr error_;
+};
+
+// A thread beside the caller's. Called to a round, it joins in if it wakes before the caller has seen to all blocks;
+// a round that was closed it does not touch any more. So the caller never waits for a thread that is not running.
+class Helper {
+public:
+    // Throws std::system_error where there are no more threads to be had.
+    static std::shared_ptr<Helper> start(int thread) {
+        auto helper = std::make_shared<Helper>(thread);
+        std::thread([helper] { helper->serve(); }).detach();
+        return helper;
+    }
+    explicit Helper(int thread) : thread_(thread) {}
+
+    void call(Round& round) {
+        round_ = &round;
+        set(kCalled);
+    }
+    // After this the helper is outside: it never entered, or has left.
+    void close(uint32_t n_forks_before) {
+        uint32_t state = kCalled;
+        if (state_.compare_exchange_strong(state, kOutside)) return;
+        while (state_.load(std::memory_order_acquire) == kInside) {
+            if (n_forks != n_forks_before) throw Forked();
+            wait_while(state_, kInside);
+        }
+    }
+    void dismiss() { set(kDismissed); }
+
+    // What its thread does until it is dismissed.
+    void serve() {
+        const HoldInterrupts hold;  // the caller looks for them
+        for (;;) {
+            wait_while(state_, kOutside);
+            uint32_t state = kCalled;
+            if (state_.compare_exchange_strong(state, kInside)) {
+                round_->take_blocks(thread_);
+                set(kOutside);
+            } else if (state == kDismissed) {
+                return;
+            }
+        }
+    }
+
+private:
+    enum State : uint32_t { kOutside, kCalled, kInside, kDismissed };
+
+    void set(State state) {
+        state_.store(state);
+        state_.notify_one();
+    }
+
+    const int thread_;
+    Round* round_ = nullptr;
+    std::atomic<uint32_t> state_{kOutside};
+};
+
+// The caller and threads that help it, for the length of one call from outside.
 class Team {
 public:
     explicit Team(int n_threads) {
+        helpers_.reserve(std::max(n_threads, 1));
         try {
-            for (int thread = 1; thread < n_threads; ++thread)
-                helpers_.emplace_back([this, thread] { serve(thread); });
+            for (int thread = 1; thread < n_threads; ++thread) helpers_.push_back(Helper::start(thread));
         } catch (const std::system_error&) {
             // No more threads to be had: those that started, and the caller, do the work.
         } catch (...) {
@@ -72,74 +183,22 @@ public:
     // Calls work(block, thread) for every block; thread 0 is the caller, and rethrows what any thread threw.
     template <class Work>
     void run(int64_t n_blocks, const Work& work) {
-        work_ = &work;
-        call_ = [](const void* function, int64_t block, int thread) {
-            (*static_cast<const Work*>(function))(block, thread);
-        };
-        n_blocks_ = n_blocks;
-        next_ = 0;
-        stop_ = false;
-        error_ = nullptr;
-        busy_ = int(helpers_.size());
-        round_.fetch_add(1);
-        round_.notify_all();
-        take_blocks(0);
-        for (int spins = 0; busy_.load() > 0; ++spins)
-            if (spins > kSpins) std::this_thread::yield();
-        if (error_) std::rethrow_exception(error_);
+        const uint32_t n_forks_before = n_forks;
+        Round round(n_blocks, work);
+        const size_t n_called = size_t(std::clamp<int64_t>(n_blocks - 1, 0, int64_t(helpers_.size())));
+        for (size_t h = 0; h < n_called; ++h) helpers_[h]->call(round);
+        round.take_blocks(0);
+        for (size_t h = 0; h < n_called; ++h) helpers_[h]->close(n_forks_before);
+        round.rethrow();
     }
 
 private:
-    static constexpr int kSpins = 4000;
-
+    // Not waited for: who still sleeps ends when it wakes.
     void dismiss() {
-        quit_ = true;
-        round_.fetch_add(1);
-        round_.notify_all();
+        for (const auto& helper : helpers_) helper->dismiss();
     }
 
-    void serve(int thread) {
-        int64_t seen = 0;
-        for (;;) {
-            for (int spins = 0; round_.load() == seen && spins < kSpins; ++spins) relax();
-            round_.wait(seen);
-            seen += 1;
-            if (quit_) return;
-            take_blocks(thread);
-            busy_.fetch_sub(1);
-        }
-    }
-
-    void take_blocks(int thread) {
-        try {
-            while (!stop_.load(std::memory_order_relaxed)) {
-                const int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
-                if (block >= n_blocks_) return;
-                call_(work_, block, thread);
-                if (thread == 0) poll_interrupt();
-            }
-        } catch (...) {
-            const std::lock_guard lock(error_mutex_);
-            if (!error_) error_ = std::current_exception();
-            stop_ = true;
-        }
-    }
-
-    static void relax() {
-#ifdef __x86_64__
-        __builtin_ia32_pause();
-#endif
-    }
-
-    const void* work_ = nullptr;
-    void (*call_)(const void*, int64_t, int) = nullptr;
-    int64_t n_blocks_ = 0;
-    std::atomic<int64_t> round_{0}, next_{0};
-    std::atomic<int> busy_{0};
-    std::atomic<bool> stop_{false}, quit_{false};
-    std::exception_ptr error_;
-    std::mutex error_mutex_;
-    std::vector<std::jthread> helpers_;  // last: they end before what they use
+    std::vector<std::shared_ptr<Helper>> helpers_;
 };
 
 // A team for everything that this thread runs in parallel until the end of the scope: threads are not

@@ -238,8 +238,7 @@ class MiniBatchKMeans(CenterEstimator):
                 stacklevel=3,
             )
         seen = what_was_seen(rows, found.centers, found.labels, setting)
-        stream = self._new_stream(found.centers, setting.random_state, seen)
-        stream.n_batches = found.n_iter
+        stream = self._new_stream(found.centers, setting.random_state, seen, found.n_iter)
         labels = np.empty_like(found.labels)
         labels[batches.order] = found.labels
         self._finish(stream, found.history, labels, found.inertia)
@@ -322,7 +321,8 @@ class MiniBatchKMeans(CenterEstimator):
         """Learn from one more batch of rows.
 
         The first rows are kept until there are enough to start from (see `init_size`); a warning
-        says how many are missing. A batch that is refused changes nothing.
+        says how many are missing. A batch that is refused changes nothing. Other threads and signal
+        handlers may look at the estimator meanwhile, or save it: they see it as before the batch.
 
         Parameters
         ----------
@@ -406,6 +406,7 @@ class MiniBatchKMeans(CenterEstimator):
         centers: _core.Centers,
         random_state: np.random.RandomState,
         seen: tuple[np.ndarray, np.ndarray] | None = None,
+        n_batches: int = 0,
     ) -> Stream:
         return Stream(
             centers,
@@ -416,6 +417,7 @@ class MiniBatchKMeans(CenterEstimator):
             reassignment_ratio=self.reassignment_ratio,
             made_with=self._frozen,
             seen=seen,
+            n_batches=n_batches,
         )
 
     @property

@@ -118,13 +118,11 @@ def _pack_fitted(estimator: Any, packer: Packer) -> dict[str, Any]:
     if "recipe_" in has:
         fitted["recipe_"] = packer.pack(has["recipe_"], "recipe_")
     if isinstance(estimator, sparsecluster.MiniBatchKMeans):
-        fitted |= _pack_stream(estimator, packer)
-    else:
-        check_is_fitted(estimator, "cluster_centers_")
-        fitted["cluster_centers_"] = packer.pack(estimator.cluster_centers_, "cluster_centers_")
-    if "waiting" not in fitted:
-        by_feature = CentersByFeature.arrays(estimator.cluster_centers_)
-        fitted["by_feature"] = packer.pack(by_feature, "by_feature")
+        return fitted | _pack_stream(estimator, packer)
+    check_is_fitted(estimator, "cluster_centers_")
+    centers = estimator.cluster_centers_
+    fitted["cluster_centers_"] = packer.pack(centers, "cluster_centers_")
+    fitted["by_feature"] = packer.pack(CentersByFeature.arrays(centers), "by_feature")
     return fitted
 
 
@@ -132,15 +130,16 @@ def _pack_stream(estimator: Any, packer: Packer) -> dict[str, Any]:
     stream, waiting = estimator._stream, estimator._waiting
     fitted = {"sparse": bool(estimator._sparse)}
     if stream is not None:
-        state = vars(stream.kept) | {
-            "centers": stream.centers,
+        kept, centers = stream.state
+        state = vars(kept) | {
+            "centers": centers,
             "random_state": _state_of(stream.random_state),
             "made_with": stream.made_with,
-            "n_batches": stream.n_batches,
-            "rows_since_check": stream._rows_since_check,
             "reassignment_ratio": stream._ratio,
         }
         fitted["stream"] = packer.pack(state, "stream")
+        by_feature = CentersByFeature.arrays(centers) if fitted["sparse"] else None
+        fitted["by_feature"] = packer.pack(by_feature, "by_feature")
     elif waiting is not None:
         state = {
             "rows": waiting._matrix,
@@ -389,9 +388,9 @@ def _stream(state: dict[str, Any], estimator: Any, verify: bool) -> Stream:
     squares = _array(state["squares"], np.float64, 1, "squares")
     if len(counts) != centers.shape[0]:
         raise ValueError("has another number of counts than of centers")
-    kept = Kept(sums, counts, squares)
     for name in ("n_batches", "rows_since_check"):
         check_number(name, state[name], int, 0)
+    kept = Kept(sums, counts, squares, state["n_batches"], state["rows_since_check"])
     # The class that checks its parameters checks those that the stream began with, too.
     made_with = state["made_with"]
     began = type(estimator)(**made_with, reassignment_ratio=state["reassignment_ratio"])
@@ -409,8 +408,6 @@ def _stream(state: dict[str, Any], estimator: Any, verify: bool) -> Stream:
         memory_limit=effective_memory_limit(estimator.memory_limit),
         reassignment_ratio=began.reassignment_ratio,
         made_with=made_with,
-        n_batches=state["n_batches"],
-        rows_since_check=state["rows_since_check"],
     )
 
 

@@ -105,6 +105,10 @@ def _launch(
         if debug:
             raise
         _exit(FAILURE, str(error))
+    except RuntimeError as error:
+        if debug or "can't start new thread" not in str(error):
+            raise
+        _exit(FAILURE, "the system has no more threads: raise the limit on processes (ulimit -u)")
 
 
 def _stop_quietly() -> None:

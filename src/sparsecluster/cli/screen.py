@@ -23,6 +23,7 @@ from rich.progress import (
 )
 
 from sparsecluster.cli.options import Running
+from sparsecluster.sharing import start_thread
 
 
 class Output(Console):
@@ -68,14 +69,19 @@ class Screen:
         )
         size = path.stat().st_size if path is not None and path.is_file() else 0
         started = time.monotonic()
-        with Progress(*columns, console=self.errors, transient=True) as bars:
+        # Where there is no thread to be had the bar moves only with the work.
+        probe = start_thread(lambda: None)
+        if probe is not None:
+            probe.join()
+        moving = probe is not None
+        with Progress(*columns, console=self.errors, transient=True, auto_refresh=moving) as bars:
             task = bars.add_task(what, total=1.0, remark="")
 
             def show(share: float, remark: str = "") -> None:
                 if size:
                     seconds = max(time.monotonic() - started, 1e-9)
                     remark = f"{share * size / seconds / 1e6:,.0f} MB/s"
-                bars.update(task, completed=share, remark=remark)
+                bars.update(task, completed=share, remark=remark, refresh=not moving)
 
             yield show
 

@@ -9,7 +9,6 @@ import stat
 import weakref
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
@@ -20,6 +19,7 @@ import numpy as np
 
 from sparsecluster.data.source import ReadError
 from sparsecluster.data.store_writer import BY_BLOCKS, HEADER, PIECE, npy_header
+from sparsecluster.sharing import share_out
 
 # Only looked through, which takes no right to list it.
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -134,12 +134,11 @@ class StoreFiles:
         indptr = arrays["indptr"]
         if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != meta["n_entries"]:
             raise damaged(path, "indptr.npy is not as it was written")
-        with ThreadPoolExecutor(n_threads) as pool:
-            for name, array in arrays.items():
-                crc = partial(_crc, self._arrays[name][0], array.itemsize)
-                parts = _parts(name, arrays, meta["blocks"])
-                if list(pool.map(crc, parts)) != meta["checksums"][name]:
-                    raise damaged(path, f"{name}.npy is not as it was written")
+        for name, array in arrays.items():
+            parts = _parts(name, arrays, meta["blocks"])
+            crc = partial(_crc, self._arrays[name][0], array.itemsize, parts)
+            if share_out(crc, len(parts), n_threads) != meta["checksums"][name]:
+                raise damaged(path, f"{name}.npy is not as it was written")
         self.verified = True
         self._opened.close()
 
@@ -154,9 +153,9 @@ def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tu
     return list(pairwise(cuts))
 
 
-def _crc(file: int, itemsize: int, part: tuple[int, int]) -> int:
+def _crc(file: int, itemsize: int, parts: list[tuple[int, int]], number: int) -> int:
     """CRC-32 of some elements of a .npy file: read, not mapped, so that no more of it comes."""
-    begin, end = (HEADER + element * itemsize for element in part)
+    begin, end = (HEADER + element * itemsize for element in parts[number])
     crc = 0
     while begin < end:
         piece = os.pread(file, min(PIECE, end - begin), begin)

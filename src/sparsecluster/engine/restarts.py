@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sparsecluster import _core
 from sparsecluster.engine.history import Callback, IterationRecord
 from sparsecluster.engine.loop import Clustering
+from sparsecluster.sharing import share_out
 
 Run = Callable[[int, int, Callback], Clustering]
 
@@ -43,13 +43,10 @@ def run_all(
         finally:
             token.unwatch()
 
-    with ThreadPoolExecutor(together) as pool:
-        runs = [pool.submit(watched, run) for run in range(n_runs)]
-        try:
-            return [one for one in (run.result() for run in runs) if one is not None]
-        except BaseException:
-            # Whatever ended one run, or Ctrl-C: the others are called off.
-            stop.set()
-            token.stop()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+    def call_off() -> None:
+        # Whatever ended one run, or Ctrl-C, ends the others.
+        stop.set()
+        token.stop()
+
+    results = share_out(watched, n_runs, together, call_off=call_off)
+    return [one for one in results if one is not None]

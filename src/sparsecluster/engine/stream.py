@@ -6,7 +6,6 @@ What is kept does not depend on how many rows there were.
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +22,6 @@ from sparsecluster.engine.stopping import total_shift
 ROWS_BETWEEN_CHECKS = 30
 
 LARGEST_TERM = 1e100
-
-_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,8 @@ class Kept:
     sums: sp.csr_array  #: of the rows that each center has seen, or the center to start from
     counts: np.ndarray  #: their weight
     squares: np.ndarray  #: three numbers a center: the square of its sum, and how wrong it may be
+    n_batches: int
+    rows_since_check: int  #: rows that came since starved centers were looked for
 
     def checked(self, metric: str) -> _core.Centers:
         """The sums in the core; refuses numbers that no stream leaves and none could go on with."""
@@ -67,7 +66,8 @@ class Kept:
 class Stream:
     """Centers, and how much each has seen: that much less it moves for a new row.
 
-    It can be pickled, and goes on with the same labels and centers, to the bit.
+    It can be pickled, and goes on with the same labels and centers, to the bit. Whoever looks at it
+    while it learns a batch, from another thread or a signal handler, sees it as before that batch.
     """
 
     def __init__(
@@ -81,23 +81,26 @@ class Stream:
         reassignment_ratio: float,
         made_with: dict[str, Any],
         seen: tuple[np.ndarray, np.ndarray] | None = None,
+        n_batches: int = 0,
     ) -> None:
         self.random_state = random_state
-        self.n_batches = 0
         self.made_with = made_with  #: parameters that must not change
         self._setting = (metric, limit, memory_limit // 4)
         self._ratio = reassignment_ratio
-        self._rows_since_check = 0
-        self._shown: sp.csr_array | None = None
+        # The centers of a version of the learner.
+        self._shown: tuple[int, sp.csr_array] | None = None
         if seen is None:
             sums, counts = centers.limited(limit, metric), np.zeros(centers.n_clusters)
         else:
             # Shown as they are, not as the sums divided again.
-            self._shown = centers_.from_core(centers)
+            shown = centers_.from_core(centers)
+            self._shown = (0, shown)
             counts, times = seen
             times = np.where(counts > 0, times, 1.0)
-            sums = centers_.to_core(self._shown * times[:, None])
-        self._made: _core.MiniBatch | None = _core.MiniBatch(sums, counts, *self._setting)
+            sums = centers_.to_core(shown * times[:, None])
+        self._made = _core.MiniBatch(sums, counts, *self._setting)
+        if n_batches:
+            self._made.resume(self._made.state()[2], n_batches, 0)
         self._kept: Kept | None = None
 
     @classmethod
@@ -112,97 +115,112 @@ class Stream:
         memory_limit: int,
         reassignment_ratio: float,
         made_with: dict[str, Any],
-        n_batches: int,
-        rows_since_check: int,
     ) -> Stream:
         """A stream that goes on where another one was; `kept` is checked when it is first used."""
         stream = cls.__new__(cls)
         stream.random_state = random_state
-        stream.n_batches = n_batches
         stream.made_with = made_with
         stream._setting = (metric, limit, memory_limit // 4)
         stream._ratio = reassignment_ratio
-        stream._rows_since_check = rows_since_check
-        stream._shown = centers
-        stream._made, stream._kept = None, kept
+        stream._shown = (0, centers)
+        stream._kept = kept
         return stream
 
     @property
     def kept(self) -> Kept:
         """What the centers learn with."""
-        if self._kept is not None:
-            return self._kept
-        learner = self._learner
-        return Kept(centers_.from_core(learner.sums()), learner.counts, learner.squares)
+        kept = self._kept
+        if kept is not None:
+            return kept
+        sums, counts, squares, n_batches, rows_since_check = self._learner.state()
+        return Kept(centers_.from_core(sums), counts, squares, n_batches, rows_since_check)
 
     @property
     def _learner(self) -> _core.MiniBatch:
         """The sums in the core. Of a stream that was restored they are brought there when rows
         come, because to predict takes its centers alone."""
-        with _ONE_AT_A_TIME:
-            if self._made is None:
-                assert self._kept is not None
-                sums = self._kept.checked(self._setting[0])
-                self._made = _core.MiniBatch(sums, self._kept.counts, *self._setting)
-                self._made.squares = self._kept.squares
-                self._kept = None
-            return self._made
+        kept = self._kept
+        if kept is not None:
+            sums = kept.checked(self._setting[0])
+            made = _core.MiniBatch(sums, kept.counts, *self._setting)
+            made.resume(kept.squares, kept.n_batches, kept.rows_since_check)
+            # No lock, which a signal handler or a fork might find held: the first one counts.
+            self.__dict__.setdefault("_made", made)
+            self._kept = None
+        return self._made
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._kept is not None else self._learner.version
 
     @property
     def centers(self) -> sp.csr_array:
         """The centers as they are now."""
-        if self._shown is None:
-            self._shown = centers_.from_core(self._learner.centers())
-        return self._shown
+        version, shown = self._version, self._shown
+        if shown is None or shown[0] != version:
+            shown = self._shown = (version, centers_.from_core(self._learner.centers()))
+        return shown[1]
+
+    @property
+    def state(self) -> tuple[Kept, sp.csr_array]:
+        """What the centers learn with, and the centers, of one moment."""
+        while True:
+            version, kept, centers = self._version, self.kept, self.centers
+            if self._version == version:
+                return kept, centers
 
     @property
     def counts(self) -> np.ndarray:
         """Weight of the rows that each center has seen."""
-        return self._learner.counts if self._kept is None else self._kept.counts.copy()
+        kept = self._kept
+        return self._learner.counts if kept is None else kept.counts.copy()
+
+    @property
+    def n_batches(self) -> int:
+        """Batches seen so far."""
+        kept = self._kept
+        return self._learner.n_batches if kept is None else kept.n_batches
 
     def widen(self, n_features: int) -> None:
         """Have room for more features; the centers are zero there."""
         if n_features > self._learner.n_features:
             self._learner.widen(n_features)
-            self._shown = None
 
     def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Learned:
         """Give each row its nearest center, then move the centers towards their rows."""
         labels = np.empty(rows.n_rows, dtype=np.int32)
         shift, distance2 = self._learner.learn(rows.core, weights, labels, n_threads)
-        self._shown = None
         weighted = distance2 if weights is None else weights * distance2
-        self.n_batches += 1
-        self._rows_since_check += rows.n_rows
         self._replace_starved(rows, weighted)
         return Learned(labels, cost=math.fsum(weighted), shift=total_shift(shift))
 
     def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> None:
         """Put centers that saw next to nothing where rows of this batch are far from theirs."""
         counts = self._learner.counts
-        if self._rows_since_check < ROWS_BETWEEN_CHECKS * len(counts):
+        if self._learner.rows_since_check < ROWS_BETWEEN_CHECKS * len(counts):
             return
-        self._rows_since_check = 0
         starved = np.flatnonzero(counts < self._ratio * counts.max())
         chance = weighted / max(weighted.max(), np.finfo(float).tiny)
         far = np.flatnonzero((chance > 1e-12) & (rows.core.norm2 > 0))
         starved = starved[np.argsort(counts[starved], kind="stable")]
         starved = starved[: min(len(far), rows.n_rows // 2)]
-        if not len(starved):
-            return
-        chance = chance[far] / chance[far].sum()
-        drawn = self.random_state.choice(far, len(starved), replace=False, p=chance)
-        fed = np.delete(counts, starved)
-        self._learner.place(starved.astype(np.int32), rows.core, drawn, float(fed.min()))
-        self._shown = None
+        drawn, count = np.empty(0, dtype=np.int64), 0.0
+        if len(starved):
+            chance = chance[far] / chance[far].sum()
+            drawn = self.random_state.choice(far, len(starved), replace=False, p=chance)
+            count = float(np.delete(counts, starved).min())
+        self._learner.place(starved.astype(np.int32), rows.core, drawn, count)
 
     def __getstate__(self) -> dict[str, Any]:
         metric, limit, head_limit = self._setting
-        return self.__dict__ | {
+        kept, centers = self.state
+        state = self.__dict__ | {
             "_setting": (metric, limit.values, head_limit),
-            "_made": None,
-            "_kept": self.kept,
+            "_shown": (0, centers),
+            "_kept": kept,
         }
+        state.pop("_made", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
