@@ -228,9 +228,9 @@ def settled(curve: Curve) -> bool:
 
 def cost_of(X: sp.csr_matrix, centers: Any, threads: int) -> float:
     """Squared distances of all rows to the nearest of these centers."""
-    from sparsecluster.data.rows import as_rows
-    from sparsecluster.engine.seeding import nearest_of
-    from sparsecluster.engine.setting import Setting
+    from sparsecluster.kmeans.seeding import nearest_of
+    from sparsecluster.kmeans.setting import Setting
+    from sparsecluster.rows.rows import as_rows
 
     rows = as_rows(X, n_threads=threads)
     return float(nearest_of(rows, sp.csr_array(centers), Setting(n_threads=threads))[1].sum())

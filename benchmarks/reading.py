@@ -83,7 +83,7 @@ def measure(system: str, path: Path, threads: int) -> dict[str, float]:
 
 
 def read_ours(path: Path, threads: int) -> Any:
-    from sparsecluster.data.svmlight import SvmlightSource
+    from sparsecluster.formats.svmlight import SvmlightSource
 
     return list(SvmlightSource(path, n_threads=threads, block_bytes=None).blocks())
 

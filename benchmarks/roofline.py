@@ -22,8 +22,8 @@ NAMES = ("tile", "reads", "cached", "whole")
 def measure(name: str, k: int, threads: int) -> dict[str, float]:
     """Multiply-adds per second, and the share of the entries that go through tiles."""
     from sparsecluster import KMeans, _core
-    from sparsecluster.data.rows import as_rows
-    from sparsecluster.engine import centers
+    from sparsecluster.kmeans import centers
+    from sparsecluster.rows.rows import as_rows
 
     X = data.load(name).X
     with warnings.catch_warnings():

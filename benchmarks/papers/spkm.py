@@ -35,9 +35,9 @@ PAPER_SPEED = {
 def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
     """Objectives and seeding seconds of SPKM++ and of the chains, seed by seed."""
     from sparsecluster import SphericalKMeans
-    from sparsecluster.data.rows import as_rows, unit_rows
-    from sparsecluster.engine import seeding
-    from sparsecluster.engine.setting import SeedSetting
+    from sparsecluster.kmeans import seeding
+    from sparsecluster.kmeans.setting import SeedSetting
+    from sparsecluster.rows.rows import as_rows, unit_rows
 
     X = data.load(name).X
     rows = unit_rows(as_rows(X, n_threads=threads), n_threads=threads)

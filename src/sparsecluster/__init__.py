@@ -6,43 +6,43 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparsecluster.data.convert import convert
-    from sparsecluster.data.metalabels import metalabels
-    from sparsecluster.data.prepare import Prepare
-    from sparsecluster.data.read import read, read_blocks
-    from sparsecluster.data.rows import Rows
-    from sparsecluster.data.source import ReadError
-    from sparsecluster.data.store import StoreError, open_store
-    from sparsecluster.data.text import TextOptions
-    from sparsecluster.engine.checkpoint import CheckpointError
-    from sparsecluster.kmeans import KMeans
-    from sparsecluster.minibatch import MiniBatchKMeans
-    from sparsecluster.model import ModelFileError, load_model
-    from sparsecluster.projection import project_l1
-    from sparsecluster.seeds import kmeans_plusplus, seed_centers
-    from sparsecluster.spherical import SphericalKMeans
+    from sparsecluster.formats.source import ReadError
+    from sparsecluster.formats.text import TextOptions
+    from sparsecluster.kmeans.kmeans import KMeans
+    from sparsecluster.kmeans.minibatch import MiniBatchKMeans
+    from sparsecluster.kmeans.projection import project_l1
+    from sparsecluster.kmeans.seeds import kmeans_plusplus, seed_centers
+    from sparsecluster.kmeans.spherical import SphericalKMeans
+    from sparsecluster.prepare.convert import convert
+    from sparsecluster.prepare.metalabels import metalabels
+    from sparsecluster.prepare.prepare import Prepare
+    from sparsecluster.prepare.read import read, read_blocks
+    from sparsecluster.rows.rows import Rows
+    from sparsecluster.storage.checkpoint import CheckpointError
+    from sparsecluster.storage.model import ModelFileError, load_model
+    from sparsecluster.storage.store import StoreError, open_store
 
 # Public names and where they live; they are loaded when first used, so that importing is instant.
 _HOMES = {
-    "CheckpointError": "sparsecluster.engine.checkpoint",
-    "KMeans": "sparsecluster.kmeans",
-    "MiniBatchKMeans": "sparsecluster.minibatch",
-    "ModelFileError": "sparsecluster.model",
-    "Prepare": "sparsecluster.data.prepare",
-    "ReadError": "sparsecluster.data.source",
-    "Rows": "sparsecluster.data.rows",
-    "SphericalKMeans": "sparsecluster.spherical",
-    "StoreError": "sparsecluster.data.store",
-    "TextOptions": "sparsecluster.data.text",
-    "convert": "sparsecluster.data.convert",
-    "kmeans_plusplus": "sparsecluster.seeds",
-    "load_model": "sparsecluster.model",
-    "metalabels": "sparsecluster.data.metalabels",
-    "open_store": "sparsecluster.data.store",
-    "project_l1": "sparsecluster.projection",
-    "read": "sparsecluster.data.read",
-    "read_blocks": "sparsecluster.data.read",
-    "seed_centers": "sparsecluster.seeds",
+    "CheckpointError": "sparsecluster.storage.checkpoint",
+    "KMeans": "sparsecluster.kmeans.kmeans",
+    "MiniBatchKMeans": "sparsecluster.kmeans.minibatch",
+    "ModelFileError": "sparsecluster.storage.model",
+    "Prepare": "sparsecluster.prepare.prepare",
+    "ReadError": "sparsecluster.formats.source",
+    "Rows": "sparsecluster.rows.rows",
+    "SphericalKMeans": "sparsecluster.kmeans.spherical",
+    "StoreError": "sparsecluster.storage.store",
+    "TextOptions": "sparsecluster.formats.text",
+    "convert": "sparsecluster.prepare.convert",
+    "kmeans_plusplus": "sparsecluster.kmeans.seeds",
+    "load_model": "sparsecluster.storage.model",
+    "metalabels": "sparsecluster.prepare.metalabels",
+    "open_store": "sparsecluster.storage.store",
+    "project_l1": "sparsecluster.kmeans.projection",
+    "read": "sparsecluster.prepare.read",
+    "read_blocks": "sparsecluster.prepare.read",
+    "seed_centers": "sparsecluster.kmeans.seeds",
 }
 
 __all__ = [

@@ -65,7 +65,7 @@ def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None
     save
         Write the docstrings to this file instead, one a line: text to try the other commands on.
     """
-    from sparsecluster.demo import run, save_docstrings
+    from sparsecluster.datasets.docstrings import run, save_docstrings
 
     if save is not None:
         check_outputs(inputs=[], files=[save])

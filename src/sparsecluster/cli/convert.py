@@ -41,7 +41,7 @@ def convert(
     overwrite
         Replace a store of this name.
     """
-    from sparsecluster.data.convert import check_target, convert_file
+    from sparsecluster.prepare.convert import check_target, convert_file
 
     screen = Screen(running)
     started = time.perf_counter()
@@ -82,7 +82,7 @@ def convert(
 
 def opened_like(path: Path) -> Any:
     """A store or a model, by whose example a file is read."""
-    from sparsecluster.data.store import is_store, open_store
-    from sparsecluster.model import load_model
+    from sparsecluster.storage.model import load_model
+    from sparsecluster.storage.store import is_store, open_store
 
     return open_store(path) if is_store(path) else load_model(path)

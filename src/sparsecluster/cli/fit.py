@@ -15,7 +15,7 @@ from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Iterations, Screen
 
 if TYPE_CHECKING:
-    from sparsecluster.data.rows import Rows
+    from sparsecluster.rows.rows import Rows
 
 OUTPUT = Group("Output", sort_key=1)
 MOST_SHOWN = 50  # clusters in a table
@@ -138,8 +138,8 @@ def read_rows(
     data: Path, reading: Reading, preparing: Preparing, running: Running, screen: Screen
 ) -> Rows:
     """The rows of a file in memory, or those of a store."""
-    from sparsecluster.data.metalabels import label_rows
-    from sparsecluster.data.read import read_file
+    from sparsecluster.prepare.metalabels import label_rows
+    from sparsecluster.prepare.read import read_file
 
     options = reading.for_read(running.threads)
     with screen.progress(f"reading {data.name}", data) as show:
@@ -169,7 +169,7 @@ class _Chosen:
 
     def estimator(self) -> Any:
         """The estimator, with parameters that can be."""
-        from sparsecluster.resources import effective_memory_limit, effective_n_threads
+        from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 
         estimator = self._made()
         estimator._check_parameters()
@@ -215,7 +215,7 @@ def _init(init: str) -> Any:
     """A method's name as it is; the centers of a file."""
     if not _is_file(init):
         return init
-    from sparsecluster.data.read import read
+    from sparsecluster.prepare.read import read
 
     return read(init).matrix
 

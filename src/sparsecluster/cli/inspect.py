@@ -61,7 +61,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[Any]]:
-    from sparsecluster.model import load_model
+    from sparsecluster.storage.model import load_model
 
     estimator = load_model(path, verify=verify or None)
     if getattr(estimator, "_waiting", None) is not None:
@@ -109,8 +109,8 @@ def _data(
     running: Running,
     show: Callable[..., None],
 ) -> tuple[dict[str, Any], list[Any]]:
-    from sparsecluster.data.profile import profile
-    from sparsecluster.data.store import is_store, open_store
+    from sparsecluster.prepare.profile import profile
+    from sparsecluster.storage.store import is_store, open_store
 
     store = is_store(path)
     if verify:

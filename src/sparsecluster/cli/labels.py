@@ -45,8 +45,8 @@ def write_labels(target: str, parts: Iterable[np.ndarray]) -> int:
 def _write_npy(path: Path, parts: Iterable[np.ndarray]) -> int:
     import numpy as np
 
-    from sparsecluster.data.atomic import atomic_file
-    from sparsecluster.data.store_writer import GrowingArray
+    from sparsecluster.storage.atomic import atomic_file
+    from sparsecluster.storage.store_writer import GrowingArray
 
     with atomic_file(path) as partial:
         array = GrowingArray(partial, np.int32)
@@ -61,7 +61,7 @@ def _opened(target: str) -> Iterator[BinaryIO | Any]:
     if target == STDOUT:
         yield sys.stdout.buffer
         return
-    from sparsecluster.data.atomic import atomic_file
+    from sparsecluster.storage.atomic import atomic_file
 
     with atomic_file(target) as partial, partial.open("wb") as file:
         yield file

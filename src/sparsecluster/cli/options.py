@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
-    from sparsecluster.data.prepare import Prepare
-    from sparsecluster.data.steps import ReadOptions
+    from sparsecluster.prepare.prepare import Prepare
+    from sparsecluster.prepare.steps import ReadOptions
 
 READING = Group("Reading", sort_key=2)
 PREPARING = Group("Preparing (drop, then log, then tf-idf, then unit)", sort_key=3)
@@ -77,8 +77,8 @@ class Reading:
 
     def for_read(self, threads: int | None = None) -> ReadOptions:
         """As the library takes them."""
-        from sparsecluster.data.steps import ReadOptions
-        from sparsecluster.data.text import TextOptions
+        from sparsecluster.formats.text import TextOptions
+        from sparsecluster.prepare.steps import ReadOptions
 
         given = {
             "column": self.column,
@@ -137,7 +137,7 @@ class Preparing:
 
     def transformer(self) -> Prepare | None:
         """As the library takes them; None where nothing is to be done."""
-        from sparsecluster.data.prepare import Prepare
+        from sparsecluster.prepare.prepare import Prepare
 
         given = {
             "tfidf": self.tfidf,

@@ -50,7 +50,7 @@ def _check_file(path: Path) -> None:
 
 def _check_apart(path: Path, others: list[Path]) -> None:
     """Refuse a path that is one of the others, is in it, or is in a store."""
-    from sparsecluster.data.store_files import is_store
+    from sparsecluster.storage.store_files import is_store
 
     place = Path(os.path.realpath(path))
     for other in others:
@@ -68,7 +68,7 @@ def _check_apart(path: Path, others: list[Path]) -> None:
 
 def _check_checkpoint(folder: Path, others: list[Path]) -> None:
     """Refuse a folder that is a store, or whose files would be those of others."""
-    from sparsecluster.data.store_files import is_store
+    from sparsecluster.storage.store_files import is_store
 
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; a checkpoint is a folder.")

@@ -45,8 +45,8 @@ def predict(
         By cosine, what to do with rows that are zero (of text: without a known word): refuse them,
         or put them into cluster 0; by default as the model was fitted.
     """
-    from sparsecluster.data.read import blocks_of_file
-    from sparsecluster.model import load_model
+    from sparsecluster.prepare.read import blocks_of_file
+    from sparsecluster.storage.model import load_model
 
     check_ending(labels)
     check_outputs(inputs=[model, data], files=[labels])

@@ -23,7 +23,7 @@ from rich.progress import (
 )
 
 from sparsecluster.cli.options import Running
-from sparsecluster.sharing import start_thread
+from sparsecluster.rows.sharing import start_thread
 
 
 class Output(Console):

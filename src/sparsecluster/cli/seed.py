@@ -51,7 +51,7 @@ def seed(
     import scipy.sparse as sp
 
     from sparsecluster import seed_centers
-    from sparsecluster.data.atomic import atomic_file
+    from sparsecluster.storage.atomic import atomic_file
 
     if centers is not None and centers.suffix != ".npz":
         raise ValueError(f"{centers}: centers are written as .npz.")

@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.data.rows import as_rows
-from sparsecluster.engine import centers as centers_
-from sparsecluster.resources import effective_n_threads
+from sparsecluster.kmeans import centers as centers_
+from sparsecluster.rows.resources import effective_n_threads
+from sparsecluster.rows.rows import as_rows
 
 if TYPE_CHECKING:
-    from sparsecluster.data.steps import ReadOptions
+    from sparsecluster.prepare.steps import ReadOptions
 
 MOST_COMPARED = 2000  # clusters up to which each is compared with all others
 COMPARED_AT_ONCE = 256
@@ -181,7 +181,7 @@ def survey(estimator: Any, rows: Any, labels: np.ndarray | None, examples: int) 
 
 def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
     if isinstance(rows, str | os.PathLike):
-        from sparsecluster.data.read import read_blocks
+        from sparsecluster.prepare.read import read_blocks
 
         yield from read_blocks(rows, like=estimator)
     elif isinstance(rows, Iterator):
@@ -199,8 +199,8 @@ def documents(
     """The documents of a file of text, read in the way of the model; None for other data."""
     from pathlib import Path
 
-    from sparsecluster.data.steps import ReadOptions, known_of, open_like
-    from sparsecluster.data.text import TextSource
+    from sparsecluster.formats.text import TextSource
+    from sparsecluster.prepare.steps import ReadOptions, known_of, open_like
 
     opened = open_like(Path(path), options or ReadOptions(), known_of(estimator))
     source = opened.source

@@ -15,12 +15,12 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from sparsecluster.data.atomic import atomic_file
-from sparsecluster.data.checks import check_number
-from sparsecluster.model import library_version
 from sparsecluster.report import sections, table
 from sparsecluster.report.content import Content, escaped
 from sparsecluster.report.facts import documents, fitted_sizes, neighbours, survey, texts_of
+from sparsecluster.rows.checks import check_number
+from sparsecluster.storage.atomic import atomic_file
+from sparsecluster.storage.model import library_version
 
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 

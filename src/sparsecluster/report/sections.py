@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster.data.recipe import Recipe
+from sparsecluster.prepare.recipe import Recipe
 from sparsecluster.report.content import Content, escaped
 from sparsecluster.report.facts import Survey
 from sparsecluster.report.plots import line_plot, size_plot

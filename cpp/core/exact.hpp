@@ -1,0 +1,105 @@
+// Float64 arithmetic in a fixed order: what the float32 kernels leave in doubt is decided here, so every
+// algorithm, thread count and SIMD level gives the same labels.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "core/centers.hpp"
+#include "core/rows.hpp"
+
+namespace sparsecluster {
+
+// x . c, the common features in ascending order. Searches where the center is much longer than the row.
+template <class V, class I>
+double dot(const Row<V, I>& row, const Center& center) {
+    const int32_t* at = center.features.data();
+    const int32_t* const begin = at;
+    const int32_t* const end = at + center.size();
+    const bool search = center.size() > 16 * row.size;
+    double sum = 0;
+    for (int64_t e = 0; e < row.size && at < end; ++e) {
+        const auto feature = int32_t(row.features[e]);
+        if (search)
+            at = std::lower_bound(at, end, feature);
+        else
+            while (at < end && *at < feature) ++at;
+        if (at < end && *at == feature) sum += double(row.values[e]) * center.values[at - begin];
+    }
+    return sum;
+}
+
+// |x - y|^2 of two sparse vectors feature by feature, for pairs so near that the expanded form would lose
+// its digits. The arguments have features, values and size, as a Row has.
+template <class A, class B>
+double direct_distance2(const A& x, const B& y) {
+    double sum = 0;
+    int64_t px = 0, py = 0;
+    while (px < x.size || py < y.size) {
+        const int64_t fx = px < x.size ? int64_t(x.features[px]) : INT64_MAX;
+        const int64_t fy = py < y.size ? int64_t(y.features[py]) : INT64_MAX;
+        const double vx = fx <= fy ? double(x.values[px++]) : 0.0;
+        const double vy = fy <= fx ? double(y.values[py++]) : 0.0;
+        sum += (vx - vy) * (vx - vy);
+    }
+    return sum;
+}
+
+inline Row<double, int32_t> as_row(const Center& center) {
+    return {center.features.data(), center.values.data(), center.size()};
+}
+
+// |a - b|^2, in one run where both have the same features, as most centers have that moved a little.
+inline double shift2(const Center& a, const Center& b) {
+    if (a.features != b.features) return direct_distance2(as_row(a), as_row(b));
+    double sum = 0;
+    for (int64_t e = 0; e < a.size(); ++e) sum += (a.values[e] - b.values[e]) * (a.values[e] - b.values[e]);
+    return sum;
+}
+
+// |x - c|^2 with the center spread out over all features. What the center has outside the row's features is
+// its norm less the part inside; where these nearly cancel the distance is computed directly. Zeros that are
+// stored count as outside, so that dense and sparse rows of the same values give the same bits.
+template <class V, class I>
+double spread_distance2(const Row<V, I>& row, const double* spread, const Center& center) {
+    constexpr double kLost = 0x1p-53 / 1e-11;
+    double inside = 0, covered = 0;
+    int64_t shared = 0;
+    for (int64_t e = 0; e < row.size; ++e) {
+        if (row.values[e] == 0) continue;
+        const double c = spread[row.features[e]];
+        const double gap = double(row.values[e]) - c;
+        inside += gap * gap;
+        covered += c * c;
+        shared += c != 0;
+    }
+    if (shared == center.size()) return inside;
+    const double outside = center.norm2 - covered;
+    if (double(center.size()) * kLost * center.norm2 > inside + outside)
+        return direct_distance2(row, as_row(center));
+    return inside + outside;
+}
+
+// The nearest of the candidates (ascending indices): by expanded float64 distances where these differ by
+// more than their rounding, else by the difference itself, feature by feature. Differences below 1e-12 of
+// the terms that make them up are ties, and go to the lowest index.
+template <class V, class I>
+int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
+               std::vector<int32_t>& candidates);
+
+// Squared distance of each listed row to its own center, exact to rounding and never negative.
+// `ids` may be null for all rows; out[i] belongs to ids[i].
+void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
+                   int64_t n_ids, double* out, int n_threads);
+
+// The weighted sum of the own squared distances of the first rows, in row order; `weights` may be null.
+double own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
+                int64_t n_rows, int n_threads);
+
+// Distances (not squared) of all rows to all centers; Out is float or double, n_rows x n_centers.
+template <class Out>
+void all_distances(const Rows& rows, const Centers& centers, Out* out, int n_threads);
+
+}  // namespace sparsecluster

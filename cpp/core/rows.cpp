@@ -1,0 +1,234 @@
+// Inspection of input rows: structure, values, norms, and statistics of the columns.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/parallel.hpp"
+#include "core/rows.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+constexpr int64_t kBlock = 1024;
+
+template <class V, class I>
+Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double& norm2) {
+    const auto row = matrix.row(i);
+    double sum = 0;
+    bool ascending = true;
+    if (matrix.indptr) {
+        int64_t previous = -1;
+        for (int64_t e = 0; e < row.size; ++e) {
+            const int64_t feature = row.features[e];
+            if (feature < 0 || feature >= matrix.n_features) return Fault::feature_range;
+            ascending &= feature > previous;
+            previous = feature;
+        }
+    }
+    for (int64_t e = 0; e < row.size; ++e) sum += double(row.values[e]) * double(row.values[e]);
+    norm2 = sum;
+    if (!(sum <= 1e300)) {
+        for (int64_t e = 0; e < row.size; ++e)
+            if (!std::isfinite(row.values[e])) return Fault::not_finite;
+        return Fault::overflow;
+    }
+    return ascending ? Fault::none : Fault::unsorted;
+}
+
+}  // namespace
+
+double scale_for(double norm) {
+    if (norm <= 0) return 0x1p1000;
+    constexpr int kRoom = 50;          // squares stay far below the largest float
+    constexpr int kSquareRoot = 500;   // squares of a larger scale would overflow
+    int exponent = 0;
+    std::frexp(norm, &exponent);
+    return std::ldexp(1.0, std::min(-exponent + std::clamp(kSquareRoot + exponent, 0, kRoom), 1000));
+}
+
+Finding Rows::inspect(int n_threads) {
+    return std::visit(
+        [&](const auto& view) {
+            const int64_t n = view.n_rows;
+            if (view.indptr) {
+                if (view.indptr[0] != 0) return Finding{Fault::indptr, 0};
+                for (int64_t i = 0; i < n; ++i)
+                    if (view.indptr[i + 1] < view.indptr[i]) return Finding{Fault::indptr, i};
+            }
+            norm2.assign(n, 0);
+            const int64_t n_blocks = (n + kBlock - 1) / kBlock;
+            std::vector<Finding> findings(n_blocks);
+            parallel_blocks(n_blocks, n_threads, [&](int64_t block, int) {
+                const int64_t end = std::min(n, (block + 1) * kBlock);
+                read_ahead(block * kBlock, end);
+                for (int64_t i = block * kBlock; i < end; ++i) {
+                    const Fault fault = inspect_row(view, i, norm2[i]);
+                    // Unsorted rows can be mended, so a worse fault in the same block takes precedence.
+                    if (fault != Fault::none &&
+                        (findings[block].fault == Fault::none ||
+                         (findings[block].fault == Fault::unsorted && fault != Fault::unsorted)))
+                        findings[block] = {fault, i};
+                }
+            });
+            Finding worst;
+            for (const Finding& finding : findings)
+                if (finding.fault != Fault::none &&
+                    (worst.fault == Fault::none ||
+                     (worst.fault == Fault::unsorted && finding.fault != Fault::unsorted)))
+                    worst = finding;
+            double largest = 0;
+            for (double value : norm2) largest = std::max(largest, value);
+            max_norm = std::sqrt(largest);
+            scale = scale_for(max_norm);
+            return worst;
+        },
+        matrix);
+}
+
+Rows Rows::select(const int64_t* ids, int64_t n_ids) const {
+    Rows rows(matrix);
+    rows.max_norm = max_norm;
+    rows.scale = scale;
+    rows.norm2.resize(n_ids);
+    rows.selected_.resize(n_ids);
+    std::visit(
+        [&](auto& view) {
+            for (int64_t i = 0; i < n_ids; ++i) {
+                rows.norm2[i] = norm2[ids[i]];
+                rows.selected_[i] = view.selected ? view.selected[ids[i]] : int32_t(ids[i]);
+            }
+            view.selected = rows.selected_.data();
+            view.n_rows = n_ids;
+        },
+        rows.matrix);
+    return rows;
+}
+
+std::vector<int64_t> Rows::chunk_ends(int64_t n) const {
+    std::vector<int64_t> ends;
+    std::visit(
+        [&](const auto& view) {
+            using View = std::decay_t<decltype(view)>;
+            constexpr int64_t kEntryBytes = sizeof(typename View::Value) + sizeof(typename View::Index);
+            if (!streamed || !view.indptr || view.selected) return;
+            int64_t begin = 0;
+            while (begin < n) {
+                const int64_t last = view.indptr[begin] + chunk_bytes / kEntryBytes;
+                const int64_t* const end = std::upper_bound(view.indptr + begin + 1, view.indptr + n, last);
+                begin = end - view.indptr;
+                ends.push_back(begin);
+            }
+        },
+        matrix);
+    if (ends.empty()) ends.push_back(n);
+    return ends;
+}
+
+namespace {
+
+template <class T>
+void ask_for(const T* begin, const T* end) {
+    static const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
+    constexpr uintptr_t kPiece = 128 << 10;  // of a request the system may only heed so much
+    const uintptr_t last = reinterpret_cast<uintptr_t>(end);
+    // Where the system has other plans the pages come when they are read.
+    for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) & ~(page - 1); at < last; at += kPiece)
+        (void)madvise(reinterpret_cast<void*>(at), std::min(kPiece, last - at), MADV_WILLNEED);
+}
+
+}  // namespace
+
+void Rows::will_need(int64_t begin, int64_t end) const {
+    if (!streamed) return;
+    std::visit(
+        [&](const auto& view) {
+            end = std::min(end, view.n_rows);
+            if (!view.indptr || view.selected || begin >= end) return;
+            ask_for(view.features + view.indptr[begin], view.features + view.indptr[end]);
+            ask_for(view.values + view.indptr[begin], view.values + view.indptr[end]);
+        },
+        matrix);
+}
+
+void Rows::read_ahead(int64_t begin, int64_t end) const {
+    constexpr int64_t kStepBytes = int64_t(1) << 20, kSteps = 4;
+    if (!streamed || n_rows() == 0) return;
+    const int64_t row_bytes = nnz() / n_rows() * 8 + 8;
+    const int64_t step = std::max<int64_t>(kStepBytes / row_bytes, 1);
+    if (begin == 0) will_need(0, kSteps * step);
+    for (int64_t at = (begin + step - 1) / step * step; at < end; at += step)
+        will_need(at + kSteps * step, at + (kSteps + 1) * step);
+}
+
+int64_t Rows::n_rows() const {
+    return std::visit([](const auto& view) { return view.n_rows; }, matrix);
+}
+int64_t Rows::n_features() const {
+    return std::visit([](const auto& view) { return view.n_features; }, matrix);
+}
+int64_t Rows::nnz(int64_t n) const {
+    return std::visit([&](const auto& view) { return view.nnz(n); }, matrix);
+}
+
+ColumnStats column_stats(const Rows& rows, const double* weights) {
+    const int64_t n = rows.n_rows(), d = rows.n_features();
+    ColumnStats stats;
+    stats.n_rows = n;
+    if (weights) stats.max_weight = 0, stats.min_weight = std::numeric_limits<double>::infinity();
+    for (int64_t i = 0; weights && i < n; ++i) {
+        stats.max_weight = std::max(stats.max_weight, weights[i]);
+        if (weights[i] > 0) stats.min_weight = std::min(stats.min_weight, weights[i]);
+    }
+    stats.count.assign(d, 0);
+    stats.max_abs.assign(d, 0);
+    stats.min_abs.assign(d, std::numeric_limits<double>::infinity());
+    stats.mean.assign(d, 0);
+    auto weight = [&](int64_t i) { return weights ? weights[i] : 1.0; };
+    double total_weight = 0;
+    std::visit(
+        [&](const auto& view) {
+            for (int64_t i = 0; i < n; ++i) {
+                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
+                const auto row = view.row(i);
+                total_weight += weight(i);
+                for (int64_t e = 0; e < row.size; ++e) {
+                    const auto f = row.features[e];
+                    if (row.values[e] == 0) continue;  // as if it were not stored
+                    const double value = weight(i) * double(row.values[e]);
+                    stats.count[f] += 1;
+                    stats.max_abs[f] = std::max(stats.max_abs[f], std::abs(value));
+                    if (value != 0) stats.min_abs[f] = std::min(stats.min_abs[f], std::abs(value));
+                    stats.mean[f] += value;
+                }
+                if (i % 256 == 0) poll_interrupt();
+            }
+            for (double& value : stats.mean) value /= total_weight;
+            // Deviations of the stored entries first, then of the zeros: no cancellation.
+            std::vector<double> stored_weight(weights ? d : 0, 0.0);
+            for (int64_t i = 0; i < n; ++i) {
+                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
+                const auto row = view.row(i);
+                for (int64_t e = 0; e < row.size; ++e) {
+                    const auto f = row.features[e];
+                    if (row.values[e] == 0) continue;
+                    const double deviation = double(row.values[e]) - stats.mean[f];
+                    stats.scatter += weight(i) * deviation * deviation;
+                    if (weights) stored_weight[f] += weights[i];
+                }
+                if (i % 256 == 0) poll_interrupt();
+            }
+            for (int64_t f = 0; f < d; ++f) {
+                const double zeros =
+                    weights ? std::max(0.0, total_weight - stored_weight[f]) : double(n - stats.count[f]);
+                stats.scatter += zeros * stats.mean[f] * stats.mean[f];
+            }
+            stats.mean_variance = stats.scatter / total_weight / double(d);
+        },
+        rows.matrix);
+    return stats;
+}
+
+}  // namespace sparsecluster

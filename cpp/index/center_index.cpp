@@ -1,0 +1,194 @@
+// Builds the center index: count per feature, choose the head, fill head rows and tail lists.
+#include "index/center_index.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <stdexcept>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include "core/parallel.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+// A list entry costs about as much as kListCost floats of a SIMD row, and entering a list as kListStart
+// entries (measured on text at K = 100 and 1000; the optimum is flat).
+constexpr double kListCost = 8.0;
+constexpr double kListStart = 4.0;
+// Up to so many centers may get a row for every feature. A tile of every SIMD level is as wide.
+constexpr int64_t kDirectCenters = 32;
+
+}  // namespace
+
+void CenterIndex::Free::operator()(float* p) const { std::free(p); }
+
+// Makes room for so many floats; answers whether that is new memory.
+bool CenterIndex::reserve_head(int64_t n_floats) {
+    if (n_floats <= head_capacity_ && head_) return false;
+    constexpr size_t kHuge = size_t(1) << 21;
+    const size_t bytes = std::max<size_t>(size_t(n_floats) * sizeof(float), 64);
+    const size_t alignment = bytes >= kHuge ? kHuge : 64;
+    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    head_.reset();
+    head_capacity_ = 0;
+    head_.reset(static_cast<float*>(std::aligned_alloc(alignment, rounded)));
+    if (!head_) throw std::bad_alloc();
+    head_capacity_ = int64_t(rounded / sizeof(float));
+#ifdef __linux__
+    if (alignment == kHuge) madvise(head_.get(), rounded, MADV_HUGEPAGE);
+#endif
+    return true;
+}
+
+double common_scale(const Rows& rows, const Centers& centers) {
+    double norm2 = 0;
+    for (const Center& center : centers.items) norm2 = std::max(norm2, center.norm2);
+    return std::min(rows.scale, scale_for(std::sqrt(norm2)));
+}
+
+void CenterIndex::build(const Centers& centers, double scale, IndexLimits limits, int n_threads) {
+    std::vector<int32_t> all(centers.size());
+    std::iota(all.begin(), all.end(), 0);
+    build(centers, all, scale, limits, n_threads);
+}
+
+void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& which, double by,
+                        IndexLimits limits, int n_threads) {
+    simd = &kernels();
+    scale = by;
+    ids = which;
+    n_centers = int64_t(ids.size());
+    stride = (n_centers + simd->lanes - 1) / simd->lanes * simd->lanes;
+
+    start.assign(stride, -std::numeric_limits<float>::infinity());
+    norm.resize(n_centers);
+    max_norm = 0;
+    for (int64_t k = 0; k < n_centers; ++k) {
+        norm[k] = std::sqrt(centers.items[ids[k]].norm2) * scale;
+        start[k] = float(-0.5 * norm[k] * norm[k]);
+        max_norm = std::max(max_norm, norm[k]);
+    }
+
+    if (!build_direct(centers, limits)) build_hybrid(centers, limits.head, n_threads);
+}
+
+// Few centers: a head row for every feature, so that no feature has to be looked up.
+bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits) {
+    const int64_t old_width = direct ? stride_of_filled_ : 0;
+    direct = stride <= kDirectCenters &&
+             centers.n_features * stride * int64_t(sizeof(float)) <= std::min(limits.head, limits.direct);
+    if (!direct) return false;
+    if (reserve_head(centers.n_features * stride) || old_width == 0) {
+        std::memset(head_.get(), 0, size_t(head_capacity_) * sizeof(float));
+    } else {
+        for (int32_t feature : filled_)
+            std::fill_n(head_.get() + int64_t(feature) * old_width, old_width, 0.0f);
+    }
+    filled_.clear();
+    stride_of_filled_ = stride;
+    for (int64_t k = 0; k < n_centers; ++k) {
+        const Center& center = centers.items[ids[k]];
+        filled_.insert(filled_.end(), center.features.begin(), center.features.end());
+        for (int64_t e = 0; e < center.size(); ++e)
+            head_[int64_t(center.features[e]) * stride + k] = float(center.values[e] * scale);
+    }
+    n_head = centers.n_features;
+    tiles.assign(1, Tile{0, int(stride / simd->lanes), 0});
+    return true;
+}
+
+void CenterIndex::build_hybrid(const Centers& centers, int64_t head_limit, int n_threads) {
+    const int64_t d = centers.n_features;
+    const int64_t range = std::max<int64_t>(1024, (d + 4 * n_threads - 1) / (4 * std::max(n_threads, 1)));
+    const int64_t n_ranges = (d + range - 1) / range;
+    // Calls visit(center, from, to) with the entries of each center in a range of features.
+    auto visit_range = [&](int64_t r, const auto& visit) {
+        for (int64_t k = 0; k < n_centers; ++k) {
+            const std::vector<int32_t>& features = centers.items[ids[k]].features;
+            const auto from = std::lower_bound(features.begin(), features.end(), r * range);
+            const auto to = std::lower_bound(from, features.end(), (r + 1) * range);
+            visit(k, from - features.begin(), to - features.begin());
+        }
+    };
+
+    place.resize(d);
+    parallel_blocks(n_ranges, n_threads, [&](int64_t r, int) {
+        std::fill(place.begin() + r * range, place.begin() + std::min(d, (r + 1) * range), FeaturePlace{0, 0});
+        visit_range(r, [&](int64_t k, int64_t from, int64_t to) {
+            const int32_t* features = centers.items[ids[k]].features.data();
+            for (int64_t e = from; e < to; ++e) ++place[features[e]].count;
+        });
+    });
+
+    // Dense enough for a SIMD row to beat a list; denser still where the rows would not fit the limit.
+    double threshold = std::max(1.0, double(stride) / kListCost - kListStart);
+    const int64_t head_rows_allowed = head_limit / (stride * int64_t(sizeof(float)));
+    auto rows_above = [&](double least) {
+        return std::count_if(place.begin(), place.end(), [&](auto p) { return p.count >= least; });
+    };
+    while (threshold <= double(n_centers) && rows_above(threshold) > head_rows_allowed) threshold *= 1.5;
+
+    n_head = 0;
+    int64_t n_tail = 0;
+    std::vector<int64_t> head_of_range(n_ranges + 1, 0);
+    for (int64_t f = 0; f < d; ++f) {
+        if (f % range == 0) head_of_range[f / range] = n_head;
+        FeaturePlace& at = place[f];
+        if (at.count == 0) continue;
+        if (at.count >= threshold) {
+            at = {uint32_t(n_head++), FeaturePlace::kHead};
+        } else {
+            at.position = uint32_t(n_tail);
+            n_tail += at.count;
+        }
+    }
+    head_of_range[n_ranges] = n_head;
+    if (n_tail > int64_t(UINT32_MAX)) throw std::length_error("the centers have more than 2^32 entries");
+
+    tiles.clear();
+    // As few tiles as hold all centers, and these about equally wide.
+    const int64_t n_vectors = stride / simd->lanes;
+    const int64_t n_tiles = (n_vectors + simd->tile_vectors - 1) / simd->tile_vectors;
+    const int64_t width = (n_vectors + n_tiles - 1) / std::max<int64_t>(n_tiles, 1) * simd->lanes;
+    for (int64_t first = 0; first < n_centers; first += width) {
+        const int64_t left = std::min(width, n_centers - first);
+        tiles.push_back({first, int((left + simd->lanes - 1) / simd->lanes), first * n_head});
+    }
+
+    reserve_head(n_head * stride);
+    tail.resize(n_tail);
+    parallel_blocks(n_ranges, n_threads, [&](int64_t r, int) {
+        for (const Tile& tile : tiles) {
+            const int64_t columns = int64_t(tile.vectors) * simd->lanes;
+            std::fill(head_.get() + tile.offset + head_of_range[r] * columns,
+                      head_.get() + tile.offset + head_of_range[r + 1] * columns, 0.0f);
+        }
+        // How far each list is filled.
+        std::vector<int32_t> filled(std::min(d, (r + 1) * range) - r * range, 0);
+        visit_range(r, [&](int64_t k, int64_t from, int64_t to) {
+            const Center& center = centers.items[ids[k]];
+            const Tile& tile = tiles[k / width];
+            const int64_t columns = int64_t(tile.vectors) * simd->lanes;
+            float* const column = head_.get() + tile.offset + (k - tile.first);
+            for (int64_t e = from; e < to; ++e) {
+                const int32_t feature = center.features[e];
+                const FeaturePlace at = place[feature];
+                const float value = float(center.values[e] * scale);
+                if (at.count == FeaturePlace::kHead)
+                    column[int64_t(at.position) * columns] = value;
+                else
+                    tail[at.position + filled[feature - r * range]++] = {int32_t(k), value};
+            }
+        });
+    });
+}
+
+}  // namespace sparsecluster

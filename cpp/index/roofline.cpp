@@ -1,0 +1,69 @@
+// Times the tile kernel on real rows and centers, block by block as an assignment does.
+#include "index/roofline.hpp"
+
+#include <chrono>
+#include <numeric>
+
+#include "core/parallel.hpp"
+#include "index/scan.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+TileRates tile_rates(const Rows& rows, const Centers& centers, int n_threads) {
+    CenterIndex index;
+    index.build(centers, common_scale(rows, centers), IndexLimits{}, n_threads);
+    std::vector<ScanScratch> scratches(std::max(n_threads, 1));
+    const int64_t block = block_rows(index), n = rows.n_rows();
+    const int64_t n_blocks = (n + block - 1) / block;
+    double n_entries = 0;
+
+    // One pass over all rows, with the kernel alone timed; the seconds of all threads.
+    auto time_pass = [&](auto kernel, uint32_t slots) {
+        std::vector<double> seconds(n_blocks, 0), entries(n_blocks, 0);
+        std::visit(
+            [&](const auto& view) {
+                parallel_blocks(n_blocks, n_threads, [&](int64_t b, int thread) {
+                    ScanScratch& scratch = scratches[thread];
+                    const int64_t block_end = std::min(n, (b + 1) * block);
+                    for (int64_t begin = b * block, end; begin < block_end; begin = end) {
+                        end = end_of_pack(view, nullptr, begin, block_end);
+                        start_block(view, index, nullptr, begin, end, scratch);
+                        if (slots)
+                            for (HeadEntry& entry : scratch.head) entry.slot %= slots;
+                        const auto start = Clock::now();
+                        for (const Tile& tile : index.tiles)
+                            kernel(tile.vectors, index.tile_rows(tile), scratch.head.data(),
+                                   scratch.head_begin.data(), end - begin,
+                                   scratch.scores.data() + tile.first, index.stride);
+                        seconds[b] += seconds_since(start);
+                        entries[b] += double(scratch.head_begin[end - begin]);
+                    }
+                });
+            },
+            rows.matrix);
+        n_entries = std::accumulate(entries.begin(), entries.end(), 0.0);
+        return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    };
+    const double tile_seconds = time_pass(index.simd->add_tile, 0);
+    const double read_seconds = time_pass(index.simd->read_tile, 0);
+    const double cached_seconds = time_pass(index.simd->add_tile, 4);
+    const double products = n_entries * double(index.n_centers);
+    const auto start = Clock::now();
+    scan(rows, index, nullptr, n, n_threads, scratches, [](const Scanned&, const auto&, int) {});
+    const double scan_seconds = seconds_since(start);
+    auto rate = [&](double seconds) { return seconds > 0 ? products * n_threads / seconds : 0.0; };
+    return {rate(tile_seconds), rate(read_seconds), rate(cached_seconds), products / scan_seconds,
+            n_entries / std::max(1.0, double(rows.nnz()))};
+}
+
+}  // namespace sparsecluster

@@ -1,0 +1,217 @@
+// One pass of rows against all centers on the float32 index: pack a block of rows, add tail lists, then
+// tile by tile the head rows, and hand each row's scores (x.c - |c|^2/2, scaled) to the caller.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "core/exact.hpp"
+#include "core/parallel.hpp"
+#include "core/rows.hpp"
+#include "index/center_index.hpp"
+
+namespace sparsecluster {
+
+// What a scan knows of one row. Distances are in the scaled space of the index.
+struct Scanned {
+    int64_t row;
+    const float* scores;
+    Top2 top;
+    double norm2;     // scaled |x|^2
+    double rounding;  // unit roundoffs per score: |score error| <= rounding * (|x| |c| + |c|^2 / 2)
+    double error;     // the same for the longest center: bounds the error of every score
+
+    bool certain() const { return double(top.best) - double(top.second) > 2 * error; }
+    // Bounds of the distance that belongs to a score.
+    double upper(double score) const { return std::sqrt(std::max(0.0, norm2 - 2 * (score - error))); }
+    double lower(double score) const { return std::sqrt(std::max(0.0, norm2 - 2 * (score + error))); }
+};
+
+struct TailVisit {
+    uint32_t begin;
+    int32_t count;
+    float value;
+};
+
+struct ScanScratch {
+    std::vector<HeadEntry> head;
+    std::vector<int64_t> head_begin;
+    std::vector<TailVisit> tail;
+    std::vector<int64_t> tail_begin;
+    std::vector<float> scores;
+    std::vector<int32_t> candidates;
+};
+
+// The label of a scanned row; near-ties are settled in float64. `norms` are the scaled norms of the centers.
+template <class V, class I>
+int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, const Centers& centers,
+               const std::vector<double>& norms, std::vector<int32_t>& candidates) {
+    if (scanned.certain()) return scanned.top.index;
+    const double row_norm = std::sqrt(scanned.norm2);
+    auto error = [&](int64_t k) {
+        return scanned.rounding * norms[k] * (row_norm + 0.5 * norms[k]) + 1e-36;
+    };
+    const double least = double(scanned.top.best) - 2 * scanned.error;
+    double threshold = -INFINITY;
+    for (int64_t k = 0; k < centers.size(); ++k)
+        if (scanned.scores[k] >= least) threshold = std::max(threshold, scanned.scores[k] - error(k));
+    candidates.clear();
+    for (int64_t k = 0; k < centers.size(); ++k)
+        if (scanned.scores[k] >= least && scanned.scores[k] + error(k) >= threshold)
+            candidates.push_back(int32_t(k));
+    return settle(row, row_norm2, centers, candidates);
+}
+
+// Where to stop packing, so that a block of long rows does not take much memory.
+template <class V, class I>
+int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin, int64_t end) {
+    constexpr int64_t kMostEntries = 1 << 17;
+    int64_t entries = 0, p = begin;
+    do entries += view.row(ids ? ids[p++] : p++).size;
+    while (p < end && entries + view.row(ids ? ids[p] : p).size <= kMostEntries);
+    return p;
+}
+
+template <class V, class I>
+void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+          int64_t end, ScanScratch& scratch) {
+    const double scale = index.scale;
+    int64_t entries = 0;
+    for (int64_t p = begin; p < end; ++p) entries += view.row(ids ? ids[p] : p).size;
+    if (int64_t(scratch.head.size()) < entries + kPrefetchAhead + 1) {
+        scratch.head.resize(entries + kPrefetchAhead + 1);
+        scratch.tail.resize(entries + 1);
+    }
+    scratch.head_begin.assign(1, 0);
+    scratch.tail_begin.assign(1, 0);
+    HeadEntry* head = scratch.head.data();
+    TailVisit* tail = scratch.tail.data();
+    const FeaturePlace* places = index.place.data();
+    for (int64_t p = begin; p < end; ++p) {
+        const Row<V, I> row = view.row(ids ? ids[p] : p);
+        for (int64_t e = 0; index.direct && e < row.size; ++e)
+            *head++ = {uint32_t(row.features[e]), float(double(row.values[e]) * scale)};
+        for (int64_t e = 0; !index.direct && e < row.size; ++e) {
+            const FeaturePlace place = places[row.features[e]];
+            const float value = float(double(row.values[e]) * scale);
+            // Both are written, one or none is kept: the kind of feature is hard to predict.
+            *head = {place.position, value};
+            head += place.count < 0;
+            *tail = {place.position, place.count, value};
+            tail += place.count > 0;
+        }
+        scratch.head_begin.push_back(head - scratch.head.data());
+        scratch.tail_begin.push_back(tail - scratch.tail.data());
+    }
+    std::fill_n(head, kPrefetchAhead, HeadEntry{0, 0.0f});
+}
+
+// Everything but the tiles: starts the scores of a block of rows, packs the rows, adds the lists.
+template <class V, class I>
+void start_block(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+                 int64_t end, ScanScratch& scratch) {
+    scratch.scores.resize((end - begin) * index.stride);
+    for (int64_t r = 0; r < end - begin; ++r)
+        std::copy(index.start.begin(), index.start.end(), scratch.scores.data() + r * index.stride);
+    pack(view, index, ids, begin, end, scratch);
+    for (int64_t r = 0; r < end - begin; ++r) {
+        float* const scores = scratch.scores.data() + r * index.stride;
+        for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
+            const TailVisit visit = scratch.tail[t];
+            const TailEntry* entry = index.tail.data() + visit.begin;
+            for (int32_t e = 0; e < visit.count; ++e)
+                scores[entry[e].center] += visit.value * entry[e].value;
+        }
+    }
+}
+
+// Few centers: rows that can be read as they are, unless their scale is none for float.
+template <class V, class I>
+bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+                     int64_t end, ScanScratch& scratch) {
+    if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
+        if (!index.direct || index.scale <= 0x1p-100 || index.scale >= 0x1p100) return false;
+        scratch.scores.resize((end - begin) * index.stride);
+        scratch.head_begin.assign(1, 0);
+        scratch.tail_begin.assign(end - begin + 1, 0);
+        for (int64_t r = 0; r < end - begin; ++r) {
+            float* const scores = scratch.scores.data() + r * index.stride;
+            std::copy(index.start.begin(), index.start.end(), scores);
+            const auto row = view.row(ids ? ids[begin + r] : begin + r);
+            index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
+                                row.values, row.size, float(index.scale), scores);
+            scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
+        }
+        return true;
+    }
+    return false;
+}
+
+// Fills in the scores of a block of rows, and how many entries of each went into head and tail.
+template <class V, class I>
+void score_block(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+                 int64_t end, ScanScratch& scratch) {
+    if (score_as_stored(view, index, ids, begin, end, scratch)) return;
+    start_block(view, index, ids, begin, end, scratch);
+    for (const Tile& tile : index.tiles)
+        index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
+                             scratch.head_begin.data(), end - begin, scratch.scores.data() + tile.first,
+                             index.stride);
+}
+
+// What the scores of row i, r-th of its block, tell.
+inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i,
+                           int64_t r) {
+    constexpr double kUnit = 0x1p-24;
+    Scanned scanned;
+    scanned.row = i;
+    scanned.scores = scratch.scores.data() + r * index.stride;
+    scanned.top = index.simd->top2(scanned.scores, index.stride);
+    scanned.norm2 = rows.norm2[i] * index.scale * index.scale;
+    const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
+    const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
+    // Roundings on the way to a score: of the inputs, of products, of the sums (Higham 2002, chapter 3).
+    // The 8 leaves room for the window of settle().
+    const double roundings = kUnit * double(std::min(n_head, kChunk) + n_head / kChunk + n_tail + 8);
+    scanned.rounding = roundings * (1 + 2 * roundings);  // at least roundings / (1 - roundings) up to a half
+    scanned.error =
+        scanned.rounding * index.max_norm * (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
+    return scanned;
+}
+
+// Rows that are scanned together, so that their scores stay in the cache.
+inline int64_t block_rows(const CenterIndex& index) {
+    constexpr int64_t kScoreBytes = 256 << 10;
+    return std::clamp<int64_t>(kScoreBytes / (index.stride * int64_t(sizeof(float))), 4, 256);
+}
+
+// Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1).
+template <class OnRow>
+void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_t n_ids, int n_threads,
+          std::vector<ScanScratch>& scratches, const OnRow& on_row) {
+    const int64_t block = block_rows(index);
+    if (int64_t(scratches.size()) < n_threads) scratches.resize(n_threads);
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks((n_ids + block - 1) / block, n_threads, [&](int64_t b, int thread) {
+                ScanScratch& scratch = scratches[thread];
+                const int64_t block_end = std::min(n_ids, (b + 1) * block);
+                if (!ids) rows.read_ahead(b * block, block_end);
+                for (int64_t begin = b * block, end; begin < block_end; begin = end) {
+                    end = end_of_pack(view, ids, begin, block_end);
+                    score_block(view, index, ids, begin, end, scratch);
+                    for (int64_t p = begin; p < end; ++p) {
+                        const int64_t i = ids ? ids[p] : p;
+                        on_row(read_scores(rows, index, scratch, i, p - begin), view.row(i), thread);
+                    }
+                    if (thread == 0) poll_interrupt();
+                }
+            });
+        },
+        rows.matrix);
+}
+
+}  // namespace sparsecluster

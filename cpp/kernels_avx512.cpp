@@ -1,8 +1,0 @@
-// The kernels at SIMD level "avx512".
-#include "kernels.hpp"
-
-#define LEVEL avx512
-#define LEVEL_NAME "avx512"
-#define LANES 16
-#define TILE_VECTORS 8
-#include "kernels_body.hpp"

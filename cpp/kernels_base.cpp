@@ -1,8 +1,0 @@
-// The kernels at SIMD level "base".
-#include "kernels.hpp"
-
-#define LEVEL base
-#define LEVEL_NAME "base"
-#define LANES 4
-#define TILE_VECTORS 8
-#include "kernels_body.hpp"

@@ -1,0 +1,199 @@
+// The screen of greedy k-means++: finds, in float32, the few rows that a candidate could be nearest to.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/parallel.hpp"
+#include "core/rows.hpp"
+#include "kmeans/bounds.hpp"
+#include "simd/kernels.hpp"
+
+namespace sparsecluster {
+
+struct ColumnEntry {
+    int32_t row;
+    float value;
+};
+
+// The rest of a column, and the candidate's value there.
+struct ColumnRest {
+    const ColumnEntry *begin, *end;
+    float value;
+};
+
+struct ScreenScratch {
+    std::vector<float> reach;  // per row of a chunk: at least its product with the candidate
+    std::vector<int32_t> found;
+    std::vector<ColumnRest> columns;
+    int64_t visited = 0;  // entries of columns
+};
+
+// The rows that a candidate could be nearest to, and what choosing it would gain at most: the weighted sum of
+// how much the squared distances fall.
+struct Survivors {
+    std::vector<int32_t> rows;
+    double most = 0;
+};
+
+// The rows by feature, scaled, and for groups of frequent features each row's norm within the group. The product
+// of two rows is at most the sum of the products of their group norms (Cauchy-Schwarz), so frequent features
+// need not be visited entry by entry.
+class Screen {
+public:
+    template <class V, class I>
+    void build(const Matrix<V, I>& view, const Rows& rows);
+
+    // Finds the rows i whose product with the candidate may exceed |candidate|^2 / 2 + offset[i]. The first
+    // n_bounded groups are bounded, the other features visited. `weights` may be null.
+    template <class V, class I>
+    void find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
+              const double* weights, int n_bounded, ScreenScratch& scratch, Survivors& survivors) const;
+
+    int n_groups() const { return n_groups_; }
+
+    // Memory that build() will take.
+    template <class V, class I>
+    static int64_t bytes(const Matrix<V, I>& view) {
+        return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 20 +
+               view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1);
+    }
+
+private:
+    static constexpr int32_t kNone = INT32_MAX;
+    // Frequent features by descending count: single ones first, then ever larger groups.
+    static constexpr int kMaxGroups = 16;
+    static constexpr double kGroupGrowth = 1.3;
+    static constexpr int64_t kRarest = 512;  // in fewer than one of so many rows: not frequent
+    // Rows that are screened together, so that their sums stay in the first-level cache.
+    static constexpr int64_t kChunkRows = 16384;
+
+    const Kernels* simd_ = nullptr;
+    int64_t n_ = 0;
+    int n_groups_ = 0;
+    std::vector<int32_t> group_;       // per feature, kNone for the rare ones
+    std::vector<float> group_norms_;   // [group][row], rounded up
+    std::vector<int64_t> begin_;       // per feature, into entries_
+    std::vector<ColumnEntry> entries_;
+    std::vector<float> norms_;         // |x|, rounded up
+};
+
+template <class V, class I>
+void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
+    const int64_t d = view.n_features, nnz = view.nnz();
+    n_ = view.n_rows;
+    simd_ = &kernels();
+    begin_.assign(d + 1, 0);
+    for (int64_t i = 0; i < n_; ++i) {
+        const auto row = view.row(i);
+        for (int64_t e = 0; e < row.size; ++e) ++begin_[row.features[e] + 1];
+    }
+    std::vector<std::pair<int64_t, int32_t>> frequent;  // (-count, feature)
+    for (int64_t f = 0; f < d; ++f)
+        if (begin_[f + 1] * kRarest > n_) frequent.push_back({-begin_[f + 1], int32_t(f)});
+    std::sort(frequent.begin(), frequent.end());
+    group_.assign(d, kNone);
+    double size = 1;
+    for (size_t at = 0; at < frequent.size() && n_groups_ < kMaxGroups; size *= kGroupGrowth) {
+        for (int64_t left = int64_t(size); left > 0 && at < frequent.size(); --left)
+            group_[frequent[at++].second] = n_groups_;
+        ++n_groups_;
+    }
+    for (int64_t f = 0; f < d; ++f) begin_[f + 1] += begin_[f];
+
+    entries_.resize(nnz);
+    norms_.resize(n_);
+    group_norms_.resize(n_groups_ * n_);
+    std::vector<int64_t> at(begin_.begin(), begin_.end() - 1);
+    double group_norm2[kMaxGroups];
+    for (int64_t i = 0; i < n_; ++i) {
+        std::fill_n(group_norm2, kMaxGroups, 0.0);
+        const auto row = view.row(i);
+        for (int64_t e = 0; e < row.size; ++e) {
+            const auto feature = row.features[e];
+            const double value = double(row.values[e]) * rows.scale;
+            entries_[at[feature]++] = {int32_t(i), float(value)};
+            if (group_[feature] != kNone) group_norm2[group_[feature]] += value * value;
+        }
+        for (int g = 0; g < n_groups_; ++g)
+            group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
+        norms_[i] = round_up(std::sqrt(rows.norm2[i]) * rows.scale);
+        if (i % 256 == 0) poll_interrupt();
+    }
+}
+
+template <class V, class I>
+void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
+                  const double* weights, int n_bounded, ScreenScratch& scratch, Survivors& survivors) const {
+    const Kernels& simd = *simd_;
+    double group_norm2[kMaxGroups] = {};
+    scratch.columns.clear();
+    for (int64_t e = 0; e < candidate.size; ++e) {
+        const auto feature = candidate.features[e];
+        const double value = double(candidate.values[e]) * scale;
+        if (group_[feature] < n_bounded) {
+            group_norm2[group_[feature]] += value * value;
+        } else {
+            scratch.columns.push_back({entries_.data() + begin_[feature],
+                                       entries_.data() + begin_[feature + 1], float(value)});
+            scratch.visited += begin_[feature + 1] - begin_[feature];
+        }
+    }
+    const float* group_norms[kMaxGroups];
+    float factors[kMaxGroups];
+    int n_factors = 0;
+    for (int g = 0; g < n_bounded; ++g) {
+        if (group_norm2[g] == 0) continue;
+        group_norms[n_factors] = group_norms_.data() + g * n_;
+        factors[n_factors++] = round_up(std::sqrt(group_norm2[g]));
+    }
+
+    const double norm = std::sqrt(candidate_norm2) * scale;
+    // Roundings of the sums below, of the offsets, and of the comparison.
+    const double slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
+    const double least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
+    scratch.reach.resize(kChunkRows);
+    scratch.found.resize(kChunkRows);
+    survivors.rows.clear();
+    double most = 0;
+    for (int64_t begin = 0; begin < n_; begin += kChunkRows) {
+        const int64_t count = std::min(kChunkRows, n_ - begin);
+        float* const reach = scratch.reach.data();
+        simd.weighted_sum(reach, group_norms, factors, n_factors, count);
+        const int32_t first = int32_t(begin), end = int32_t(begin + count);
+        for (size_t c = 0; c < scratch.columns.size(); ++c) {
+            ColumnRest& column = scratch.columns[c];
+            if (c + 1 < scratch.columns.size()) __builtin_prefetch(scratch.columns[c + 1].begin);
+            const ColumnEntry* entry = column.begin;
+            const ColumnEntry* stop = column.end;
+            if (end < n_) stop = std::partition_point(entry, stop, [&](auto e) { return e.row < end; });
+            column.begin = stop;
+            const float value = column.value;
+            for (; entry + 4 <= stop; entry += 4) {
+                // Rows of a column differ, so the four do not wait for each other.
+                const float sums[4] = {reach[entry[0].row - first] + value * entry[0].value,
+                                       reach[entry[1].row - first] + value * entry[1].value,
+                                       reach[entry[2].row - first] + value * entry[2].value,
+                                       reach[entry[3].row - first] + value * entry[3].value};
+                for (int e = 0; e < 4; ++e) reach[entry[e].row - first] = sums[e];
+            }
+            for (; entry < stop; ++entry) reach[entry->row - first] += value * entry->value;
+        }
+        int32_t* const found = scratch.found.data();
+        const int64_t n_found = simd.collect_above(reach, norms_.data() + begin, offset + begin, count,
+                                                   float(slack), float(least), found);
+        for (int64_t s = 0; s < n_found; ++s) {
+            const int32_t i = first + found[s];
+            const double above = double(reach[found[s]]) - least + slack * double(norms_[i]) - double(offset[i]);
+            most += (weights ? weights[i] : 1.0) * std::max(0.0, above);
+            survivors.rows.push_back(i);
+        }
+        for (int g = 0; g < n_factors; ++g) group_norms[g] += count;
+    }
+    survivors.most = 2 * most / (scale * scale);
+}
+
+}  // namespace sparsecluster

@@ -1,1 +1,0 @@
-"""Where rows come from: matrices in memory, checked once and seen as blocks of CSR rows."""

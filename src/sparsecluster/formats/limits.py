@@ -1,0 +1,41 @@
+"""How much a file may become: what all readers refuse, so that a small file fills neither memory
+nor disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparsecluster.formats.source import ReadError
+
+LONGEST_LINE = 1 << 30  #: bytes, where a file of numbers is read in blocks
+LONGEST_TEXT = (
+    1 << 24
+)  #: characters of a line, or of a field, of text; its terms take 20 times that
+FREE_BYTES = 1 << 24  #: that any file may become
+LARGEST_GROWTH = 100  #: more bytes than this for each byte of the file are not believed
+FREE_ROWS = 1 << 20  #: that may be empty in any file
+EMPTY_ROWS = 100  #: for each entry; more are not believed
+
+
+def refuse_growth(path: Path, grown: int, size: int) -> None:
+    """Refuse contents that are far larger than the bytes of the file that hold them.
+
+    Honest data become some ten times smaller by compression; those made to fill a disk a thousand
+    times and more.
+    """
+    if grown > max(FREE_BYTES, LARGEST_GROWTH * size):
+        raise ReadError(
+            f"{path}: {size:,} bytes of the file hold {grown:,} bytes or more, over "
+            f"{LARGEST_GROWTH} times as much: it may be made to fill memory or disk. If it is "
+            f"right, decompress it, or write it without compression, and read that."
+        )
+
+
+def refuse_empty_rows(path: Path, n_rows: int, n_entries: int) -> None:
+    """Refuse rows that cost a file nothing, where nearly all are empty."""
+    if n_rows > max(FREE_ROWS, EMPTY_ROWS * n_entries):
+        raise ReadError(
+            f"{path} claims {n_rows:,} rows for {n_entries:,} "
+            f"{'entry' if n_entries == 1 else 'entries'}: this seems to be wrong. Leave out the "
+            f"empty rows."
+        )

@@ -1,0 +1,1 @@
+"""Clusters by centers: k-means and its relatives."""

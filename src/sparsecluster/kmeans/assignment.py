@@ -1,0 +1,38 @@
+"""Which assignment algorithm runs: by name, by what fits into memory, or by what is fastest."""
+
+from __future__ import annotations
+
+import warnings
+
+from sparsecluster import _core
+from sparsecluster.kmeans.setting import Setting
+from sparsecluster.rows.names import check_name
+from sparsecluster.rows.rows import Rows
+
+ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
+
+
+def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: int) -> str:
+    """The algorithm to run; 'auto' in place of Elkan where its bounds do not fit."""
+    check_name("algorithm", algorithm, ALGORITHMS)
+    if algorithm == "auto" and rows.streamed:
+        return "lloyd"  # the others spare distances, not the reading, and keep floats for each row
+    if algorithm == "elkan":
+        needed = _core.elkan_bytes(rows.n_rows, n_clusters)
+        if needed > memory_limit:
+            warnings.warn(
+                f"algorithm='elkan' needs {needed / 1e9:.3g} GB for its bounds (rows x clusters), "
+                f"more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' is used "
+                f"instead, with the same result. Raise memory_limit to keep 'elkan'.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return "auto"
+    return algorithm
+
+
+def make_assigner(algorithm: str, rows: Rows, setting: Setting) -> _core.Assigner:
+    """The assigner of a fit; its SIMD rows of centers may take a quarter of the memory limit."""
+    return _core.Assigner(
+        rows.core, algorithm, setting.n_threads, setting.memory_limit // 4, setting.metric
+    )

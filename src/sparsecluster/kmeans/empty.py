@@ -1,0 +1,82 @@
+"""Empty clusters are refilled with the farthest rows (SparseKmeans, algorithm E.1)."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsecluster import _core
+from sparsecluster.rows.rows import Rows
+
+# A row this near to its center, relative to its norm, lies on it: moving it would gain nothing.
+COINCIDES = 2.0**-40
+PART = 1 << 20
+
+
+def empty_clusters(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
+    """Clusters without a row of positive weight."""
+    return np.flatnonzero(_sizes(labels, weights, n_clusters) == 0)
+
+
+def refill(
+    rows: Rows,
+    centers: _core.Centers,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    metric: str,
+    n_threads: int,
+) -> tuple[list[int], list[int]]:
+    """Move the farthest rows, by true distance, into the empty clusters; labels change in place.
+
+    Returns the rows that moved and the clusters that stay empty, for lack of rows that do not lie
+    on their center. A row that is alone in its cluster stays.
+    """
+    sizes = _sizes(labels, weights, centers.n_clusters)
+    empty = list(np.flatnonzero(sizes == 0))
+    distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+    norm2 = rows.core.norm2[: len(labels)]
+    movable = distance2 > COINCIDES**2 * norm2
+    if weights is not None:
+        movable &= weights > 0
+    if metric == "cosine":
+        movable &= norm2 > 0  # a row without direction makes no center
+    candidates = np.flatnonzero(movable)
+    # Without the last digits, so that equally far rows come in their order.
+    mantissa, exponent = np.frexp(distance2[candidates])
+    ranked = np.ldexp(np.rint(mantissa * 2.0**40), exponent)
+    farthest = candidates[np.argsort(-ranked, kind="stable")]
+    moved: list[int] = []
+    for row in farthest:
+        if not empty:
+            break
+        if sizes[labels[row]] <= 1:
+            continue
+        sizes[labels[row]] -= 1
+        labels[row] = empty.pop(0)
+        sizes[labels[row]] = 1
+        moved.append(int(row))
+    return moved, [int(cluster) for cluster in empty]
+
+
+def _sizes(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
+    sizes = np.zeros(n_clusters, dtype=np.int64)
+    # A part at a time, because numpy counts on a copy of 64 bits.
+    for begin in range(0, len(labels), PART):
+        counted = labels[begin : begin + PART]
+        if weights is not None:
+            counted = counted[weights[begin : begin + PART] > 0]
+        sizes += np.bincount(counted, minlength=n_clusters)
+    return sizes
+
+
+def warn_fewer_distinct(found: int, n_clusters: int) -> None:
+    """Say that the number of clusters shrinks (SparseKmeans, appendix B.2)."""
+    warnings.warn(
+        f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}): "
+        f"there are not enough distinct rows. The clustering continues with {found} clusters; see "
+        f"n_clusters_.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,174 @@
+"""Ways to start, as functions: what `init` of the estimators does, on its own."""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, check_random_state
+
+from sparsecluster.kmeans import seeding
+from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.rows.checks import INPUT, check_number, check_weights
+from sparsecluster.rows.names import check_name
+from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
+from sparsecluster.rows.rows import Rows, as_rows, check_input, unit_rows
+
+
+def seed_centers(
+    X: Any,
+    n_clusters: int,
+    method: str = "k-means++",
+    *,
+    metric: str = "euclidean",
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_threads: int | None = None,
+    memory_limit: int | str | None = None,
+    **options: Any,
+) -> tuple[Any, np.ndarray | None]:
+    """Choose starting centers, by any of the ways that `init` of the estimators knows.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_samples, n_features), Rows, or path
+        The rows.
+    n_clusters : int
+        How many centers to find.
+    method : str, default="k-means++"
+        - "k-means++": greedy, the best of several draws by squared distance at each step
+          (`n_local_trials`, by default ``2 + ln(n_clusters)``);
+        - "plain-k-means++": one draw a step;
+        - "spkm++": draws in proportion to 1.5 less the cosine (for the cosine only);
+        - "mcmc": such draws approximated by Markov chains of `chain_length` steps (100), after a
+          single pass;
+        - "k-means||": `rounds` (5) of about `oversampling` (2) times `n_clusters` draws each, then
+          greedy k-means++ on what was drawn;
+        - "furthest-first": the mean, then the row farthest from all centers so far;
+        - "oversample": `oversampling` (4) times as many rows at random, of which those farthest
+          apart are kept;
+        - "bisecting": splits the costliest cluster in two until there are enough;
+        - "hierarchical": Ward's method on `sample_size` (2000) rows;
+        - "random": rows at random.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        With "cosine" rows are taken at unit length, and so are the centers.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the rows.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    n_threads : int, optional
+        Threads to use; the result does not depend on it.
+    memory_limit : int or str, optional
+        Bytes (or "2GB") beyond the data, by default half of the memory that is free.
+    **options
+        Those named above.
+
+    Returns
+    -------
+    centers : csr_array or ndarray of shape (n_clusters, n_features)
+        Fewer, with a warning, where X has too few distinct rows for the method. "mcmc", "spkm++"
+        and "random" may give equal rows.
+    indices : ndarray of shape (n_clusters,) or None
+        Where they are in X; None for a method whose centers are not rows.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from sparsecluster import seed_centers
+    >>> X = csr_array([[1.0, 0], [1.0, 0.1], [0, 1.0]])
+    >>> centers, indices = seed_centers(X, 2, "mcmc", random_state=0, chain_length=20)
+    >>> centers.shape, len(indices)
+    ((2, 2), 2)
+    """
+    check_number("n_clusters", n_clusters, Integral, 1)
+    check_name("metric", metric, ("euclidean", "cosine"))
+    seeding.check_method(method, metric, options, name="method")
+    threads = effective_n_threads(n_threads)
+    if isinstance(X, str | os.PathLike):
+        from sparsecluster.prepare.read import read
+
+        X = read(X)
+    if isinstance(X, Rows):
+        rows = X
+    else:
+        rows = as_rows(check_array(check_input(X), input_name="X", **INPUT), n_threads=threads)
+    if rows.n_rows < n_clusters:
+        raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
+    if metric == "cosine":
+        rows = unit_rows(rows, n_threads=threads)
+    setting = SeedSetting(
+        random_state=check_random_state(random_state),
+        weights=check_weights(sample_weight, rows),
+        memory_limit=effective_memory_limit(memory_limit),
+        n_threads=threads_for(rows.core.nnz * n_clusters, threads),
+        metric=metric,
+    )
+    centers, indices = seeding.seed_by_name(method, rows, n_clusters, setting, options)
+    if indices is not None:
+        return rows.picked(indices), indices
+    return (centers if rows.sparse else centers.toarray()), None
+
+
+def kmeans_plusplus(
+    X: Any,
+    n_clusters: int,
+    *,
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_local_trials: int | None = None,
+    n_threads: int | None = None,
+    memory_limit: int | str | None = None,
+) -> tuple[Any, np.ndarray]:
+    """Choose starting centers by greedy k-means++; :func:`seed_centers` has other ways.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_samples, n_features), Rows, or path
+        The rows.
+    n_clusters : int
+        How many to choose.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the rows.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    n_local_trials : int, optional
+        Candidates tried a step, by default ``2 + ln(n_clusters)``; 1 is the plain form.
+    n_threads : int, optional
+        Threads to use; the result does not depend on it.
+    memory_limit : int or str, optional
+        Bytes (or "2GB") for a copy of X by columns, by default half of the memory that is free; the
+        result does not depend on it.
+
+    Returns
+    -------
+    centers : csr_array or ndarray of shape (n_clusters, n_features)
+        The chosen rows, in the type of X.
+    indices : ndarray of shape (n_clusters,)
+        Where they are in X. Fewer, with a warning, where X has fewer distinct rows.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from sparsecluster import kmeans_plusplus
+    >>> X = csr_array([[1.0, 0], [1.0, 0], [0, 1.0]])
+    >>> centers, indices = kmeans_plusplus(X, 2, random_state=0)
+    >>> sorted(centers.toarray().tolist())
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    options: dict[str, Any] = {}
+    if n_local_trials is not None:
+        check_number("n_local_trials", n_local_trials, Integral, 1)
+        options["n_local_trials"] = n_local_trials
+    centers, indices = seed_centers(
+        X,
+        n_clusters,
+        sample_weight=sample_weight,
+        random_state=random_state,
+        n_threads=n_threads,
+        memory_limit=memory_limit,
+        **options,
+    )
+    assert indices is not None
+    return centers, indices

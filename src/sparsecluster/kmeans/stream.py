@@ -1,0 +1,312 @@
+"""Mini-batches (Sculley 2010): centers that learn from one batch after the other.
+
+What is kept does not depend on how many rows there were.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.setting import Setting
+from sparsecluster.kmeans.stopping import total_shift
+from sparsecluster.rows.rows import Rows, as_rows
+
+# Starved centers are looked for each time that so many rows a cluster went by.
+ROWS_BETWEEN_CHECKS = 30
+
+LARGEST_TERM = 1e100
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a batch was, seen from the centers before they moved."""
+
+    labels: np.ndarray
+    cost: float  #: weighted sum of the squared distances
+    shift: float  #: sum of the squared shifts of the centers
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a stream needs to go on."""
+
+    sums: sp.csr_array  #: of the rows that each center has seen, or the center to start from
+    counts: np.ndarray  #: their weight
+    squares: np.ndarray  #: three numbers a center: the square of its sum, and how wrong it may be
+    n_batches: int
+    rows_since_check: int  #: rows that came since starved centers were looked for
+
+    def checked(self, metric: str) -> _core.Centers:
+        """The sums in the core; refuses numbers that no stream leaves and none could go on with."""
+        sums = centers_.to_core(self.sums)
+        counts, squares = self.counts, self.squares
+        fit = counts.shape == (sums.n_clusters,) and squares.shape == (3 * sums.n_clusters,)
+        if fit and np.isfinite(counts).all() and np.isfinite(squares).all():
+            high, low, error = squares.reshape(-1, 3).T
+            weight = np.where(counts > 0, counts, 1.0)
+            slack = 1e-6 * sums.norm2 + 1e-300
+            if (
+                np.all((counts == 0) | (counts >= 1 / LARGEST_TERM))
+                and np.all(np.sqrt(sums.norm2) <= 1.001 * LARGEST_TERM * weight)
+                and np.all((np.abs(high + low - sums.norm2) <= slack) & (error >= 0))
+                and np.all(error <= slack)
+                and (metric == "euclidean" or np.all(sums.norm2 > 0))
+            ):
+                return sums
+        raise ValueError("The sums of the stream contradict each other.")
+
+
+class Stream:
+    """Centers, and how much each has seen: that much less it moves for a new row.
+
+    It can be pickled, and goes on with the same labels and centers, to the bit. Whoever looks at it
+    while it learns a batch, from another thread or a signal handler, sees it as before that batch.
+    """
+
+    def __init__(
+        self,
+        centers: _core.Centers,
+        random_state: np.random.RandomState,
+        *,
+        metric: str,
+        limit: _core.CenterLimit,
+        memory_limit: int,
+        reassignment_ratio: float,
+        made_with: dict[str, Any],
+        seen: tuple[np.ndarray, np.ndarray] | None = None,
+        n_batches: int = 0,
+    ) -> None:
+        self.random_state = random_state
+        self.made_with = made_with  #: parameters that must not change
+        self._setting = (metric, limit, memory_limit // 4)
+        self._ratio = reassignment_ratio
+        # The centers of a version of the learner.
+        self._shown: tuple[int, sp.csr_array] | None = None
+        if seen is None:
+            sums, counts = centers.limited(limit, metric), np.zeros(centers.n_clusters)
+        else:
+            # Shown as they are, not as the sums divided again.
+            shown = centers_.from_core(centers)
+            self._shown = (0, shown)
+            counts, times = seen
+            times = np.where(counts > 0, times, 1.0)
+            sums = centers_.to_core(shown * times[:, None])
+        self._made = _core.MiniBatch(sums, counts, *self._setting)
+        if n_batches:
+            self._made.resume(self._made.state()[2], n_batches, 0)
+        self._kept: Kept | None = None
+
+    @classmethod
+    def restored(
+        cls,
+        kept: Kept,
+        centers: sp.csr_array,
+        random_state: np.random.RandomState,
+        *,
+        metric: str,
+        limit: _core.CenterLimit,
+        memory_limit: int,
+        reassignment_ratio: float,
+        made_with: dict[str, Any],
+    ) -> Stream:
+        """A stream that goes on where another one was; `kept` is checked when it is first used."""
+        stream = cls.__new__(cls)
+        stream.random_state = random_state
+        stream.made_with = made_with
+        stream._setting = (metric, limit, memory_limit // 4)
+        stream._ratio = reassignment_ratio
+        stream._shown = (0, centers)
+        stream._kept = kept
+        return stream
+
+    @property
+    def kept(self) -> Kept:
+        """What the centers learn with."""
+        kept = self._kept
+        if kept is not None:
+            return kept
+        sums, counts, squares, n_batches, rows_since_check = self._learner.state()
+        return Kept(centers_.from_core(sums), counts, squares, n_batches, rows_since_check)
+
+    @property
+    def _learner(self) -> _core.MiniBatch:
+        """The sums in the core. Of a stream that was restored they are brought there when rows
+        come, because to predict takes its centers alone."""
+        kept = self._kept
+        if kept is not None:
+            sums = kept.checked(self._setting[0])
+            made = _core.MiniBatch(sums, kept.counts, *self._setting)
+            made.resume(kept.squares, kept.n_batches, kept.rows_since_check)
+            # No lock, which a signal handler or a fork might find held: the first one counts.
+            self.__dict__.setdefault("_made", made)
+            self._kept = None
+        return self._made
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._kept is not None else self._learner.version
+
+    @property
+    def centers(self) -> sp.csr_array:
+        """The centers as they are now."""
+        version, shown = self._version, self._shown
+        if shown is None or shown[0] != version:
+            shown = self._shown = (version, centers_.from_core(self._learner.centers()))
+        return shown[1]
+
+    @property
+    def state(self) -> tuple[Kept, sp.csr_array]:
+        """What the centers learn with, and the centers, of one moment."""
+        while True:
+            version, kept, centers = self._version, self.kept, self.centers
+            if self._version == version:
+                return kept, centers
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Weight of the rows that each center has seen."""
+        kept = self._kept
+        return self._learner.counts if kept is None else kept.counts.copy()
+
+    @property
+    def n_batches(self) -> int:
+        """Batches seen so far."""
+        kept = self._kept
+        return self._learner.n_batches if kept is None else kept.n_batches
+
+    def widen(self, n_features: int) -> None:
+        """Have room for more features; the centers are zero there."""
+        if n_features > self._learner.n_features:
+            self._learner.widen(n_features)
+
+    def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Learned:
+        """Give each row its nearest center, then move the centers towards their rows."""
+        labels = np.empty(rows.n_rows, dtype=np.int32)
+        shift, distance2 = self._learner.learn(rows.core, weights, labels, n_threads)
+        weighted = distance2 if weights is None else weights * distance2
+        self._replace_starved(rows, weighted)
+        return Learned(labels, cost=math.fsum(weighted), shift=total_shift(shift))
+
+    def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> None:
+        """Put centers that saw next to nothing where rows of this batch are far from theirs."""
+        counts = self._learner.counts
+        if self._learner.rows_since_check < ROWS_BETWEEN_CHECKS * len(counts):
+            return
+        starved = np.flatnonzero(counts < self._ratio * counts.max())
+        chance = weighted / max(weighted.max(), np.finfo(float).tiny)
+        far = np.flatnonzero((chance > 1e-12) & (rows.core.norm2 > 0))
+        starved = starved[np.argsort(counts[starved], kind="stable")]
+        starved = starved[: min(len(far), rows.n_rows // 2)]
+        drawn, count = np.empty(0, dtype=np.int64), 0.0
+        if len(starved):
+            chance = chance[far] / chance[far].sum()
+            drawn = self.random_state.choice(far, len(starved), replace=False, p=chance)
+            count = float(np.delete(counts, starved).min())
+        self._learner.place(starved.astype(np.int32), rows.core, drawn, count)
+
+    def __getstate__(self) -> dict[str, Any]:
+        metric, limit, head_limit = self._setting
+        kept, centers = self.state
+        state = self.__dict__ | {
+            "_setting": (metric, limit.values, head_limit),
+            "_shown": (0, centers),
+            "_kept": kept,
+        }
+        state.pop("_made", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        metric, limit, head_limit = state["_setting"]
+        self._setting = (metric, _core.CenterLimit(*limit), head_limit)
+
+
+def what_was_seen(
+    rows: Rows, centers: _core.Centers, labels: np.ndarray, setting: Setting
+) -> tuple[np.ndarray, np.ndarray]:
+    """For a stream that saw these rows with these labels: the weight that each center has seen,
+    and how many times the center its rows add up to.
+    """
+    share = np.ones(rows.n_rows) if setting.weights is None else setting.weights
+    if setting.metric == "cosine":
+        share = share * (rows.core.norm2 > 0)
+    counts = np.bincount(labels, share, minlength=centers.n_clusters)
+    if setting.metric == "euclidean":
+        return counts, counts
+    distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
+    cosines = 0.5 * (rows.core.norm2 + 1 - distance2)
+    lengths = np.bincount(labels, share * cosines, minlength=centers.n_clusters)
+    # Where rows have moved on, their cosines may add up to nothing: the center stays as it is.
+    return counts, np.where(lengths > 1e-9 * counts, lengths, counts)
+
+
+def check_sums(rows: Rows, weights: np.ndarray | None) -> None:
+    """Refuse rows whose sums, or the squares of these, might overflow."""
+    heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
+    if not rows.core.max_norm * heaviest <= LARGEST_TERM:
+        raise ValueError(
+            f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in float64. "
+            f"Scale the values first."
+        )
+
+
+class Waiting:
+    """Rows that came before there were enough of them to start a stream."""
+
+    def __init__(self, random_state: np.random.RandomState) -> None:
+        self.random_state = random_state
+        self._matrix: Any = None
+        self._weights: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return 0 if self._matrix is None else self._matrix.shape[0]
+
+    def joined_by(
+        self, rows: Rows, weights: np.ndarray | None, n_threads: int
+    ) -> tuple[Rows, np.ndarray | None]:
+        """These rows behind those that wait."""
+        if self._matrix is None:
+            return rows, weights
+        before = sp.csr_array(self._matrix)
+        before.resize((self.n_rows, rows.n_features))
+        joined = sp.vstack([before, sp.csr_array(rows.matrix)], format="csr")
+        if self._weights is not None or weights is not None:
+            weights = np.concatenate(
+                [
+                    np.ones(self.n_rows) if self._weights is None else self._weights,
+                    np.ones(rows.n_rows) if weights is None else weights,
+                ]
+            )
+        return as_rows(joined, n_threads=n_threads), weights
+
+    def keep(self, rows: Rows, weights: np.ndarray | None) -> None:
+        """Let these rows wait, as a copy."""
+        self._matrix = rows.matrix.copy()
+        self._weights = None if weights is None else weights.copy()
+
+
+def distinct_rows(
+    rows: Rows, weights: np.ndarray | None, useful: np.ndarray, n_threads: int
+) -> tuple[Rows, np.ndarray]:
+    """Of the useful rows each different one once, with the weight of all that are equal to it."""
+    kept = rows.picked(useful)
+    weights = None if weights is None else weights[useful]
+    matrix = sp.csr_array(kept, copy=True)
+    matrix.eliminate_zeros()
+    numbers: dict[bytes, int] = {}
+    group = np.empty(len(useful), dtype=np.int64)
+    for i, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
+        key = matrix.indices[begin:end].tobytes() + b"|" + matrix.data[begin:end].tobytes()
+        group[i] = numbers.setdefault(key, len(numbers))
+    first = np.unique(group, return_index=True)[1]
+    share = np.bincount(group, weights)
+    return as_rows(kept[first], n_threads=n_threads), share.astype(np.float64)

@@ -1,0 +1,1 @@
+"""From blocks to rows, repeatably: reading, preparing, converting."""

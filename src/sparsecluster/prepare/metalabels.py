@@ -1,0 +1,226 @@
+"""Representations of the labels of a multi-label set, to be clustered in place of its instances.
+
+They follow equations F.1 and F.2 of the SparseKmeans paper: a label is the direction of the sum of
+its instances. There is no transformer of this kind: a transformer gives a row for each row of Z,
+this gives a row for each label, and nothing is learnt that other instances could be put through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, pairwise
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_array
+
+from sparsecluster.formats.labels import label_columns
+from sparsecluster.formats.limits import refuse_empty_rows
+from sparsecluster.formats.source import ReadError
+from sparsecluster.prepare.pieces import row_lengths
+from sparsecluster.rows.checks import INPUT, check_number
+from sparsecluster.rows.resources import effective_n_threads
+from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
+
+BLOCK = 1 << 22  # entries of the result that are computed at a time, in float64
+
+
+def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True) -> sp.csr_array:
+    """One row for each label: the sum of its instances, scaled to unit length.
+
+    In matrices this is ``Y.T @ Z`` with normalised rows. Sums are computed in float64, in the order
+    of the instances, and rounded once. Nothing dense is made: memory follows the result, and a copy
+    of the values of Z in float64.
+
+    Parameters
+    ----------
+    Z : sparse matrix or array of shape (n_instances, n_features), or Rows
+        The instances, for example their tf-idf.
+    Y : sparse matrix, array, or sequence of sequences of int
+        The labels of each instance: a matrix of shape (n_instances, n_labels) of zeros and ones (or
+        False and True), or for each instance the numbers of its labels, from 0. A label that is
+        listed twice for an instance counts once.
+    n_labels : int, optional
+        Number of labels where Y lists them; by default as many as the largest number needs.
+    unit : bool, default=True
+        False leaves the sums as they are, so that those of parts of the instances can be added up.
+
+    Returns
+    -------
+    X : csr_array of shape (n_labels, n_features)
+        Row i is label i, in the float type of Z (float64 for integers), with sorted columns and
+        without stored zeros. A label without instances is a zero row, as is one whose instances add
+        up to zero: ``np.flatnonzero(np.diff(X.indptr))`` are the others. KMeans takes zero rows as
+        they are, SphericalKMeans with ``zero_rows="first"``.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from sparsecluster import metalabels
+    >>> Z = csr_array([[3.0, 0, 0], [0, 4.0, 0], [0, 0, 1.0]])
+    >>> metalabels(Z, [[0], [0, 2], [2]], n_labels=4).toarray().round(2)
+    array([[0.6 , 0.8 , 0.  ],
+           [0.  , 0.  , 0.  ],
+           [0.  , 0.97, 0.24],
+           [0.  , 0.  , 0.  ]])
+    """
+    if not isinstance(unit, (bool, np.bool_)):
+        raise ValueError(f"unit must be True or False, got {unit!r}.")
+    instances = _checked_instances(Z.matrix if isinstance(Z, Rows) else Z)
+    labels = _members(Y, instances.shape[0], n_labels)
+    dtype = instances.dtype
+    instances = instances.astype(np.float64, copy=False)
+    counts, columns, values = [], [], []
+    for begin, end in _blocks_of_labels(labels, instances):
+        sums = _sums(labels[begin:end], instances)
+        if unit:
+            entries = np.diff(sums.indptr)
+            sums.data /= np.repeat(row_lengths(entries, sums.data), entries)
+        block = _rounded(sums, dtype, begin)
+        counts.append(np.diff(block.indptr))
+        columns.append(block.indices.astype(np.int32, copy=False))
+        values.append(block.data)
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts), dtype=np.int64)])
+    if indptr[-1] <= MAX_INDEX:
+        indptr = indptr.astype(np.int32)  # scipy would widen the indices to match
+    shape = (labels.shape[0], instances.shape[1])
+    return sp.csr_array((np.concatenate(values), np.concatenate(columns), indptr), shape=shape)
+
+
+def label_rows(rows: Rows, path: Any) -> Rows:
+    """The labels of a file as rows, with the columns of its rows."""
+    if rows.labels is None:
+        raise ReadError(f"{path} has no labels to take for rows.")
+    rows.core  # noqa: B018  (looks at all that a store holds)
+    labels: Any = rows.labels
+    if not sp.issparse(labels):
+        columns = label_columns(labels, None)
+        entries = (np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1))
+        labels = sp.csr_array(entries)
+    refuse_empty_rows(path, labels.shape[1], labels.nnz)
+    made = as_rows(metalabels(rows.matrix, labels), n_threads=effective_n_threads(None))
+    made.feature_names, made.recipe = rows.feature_names, rows.recipe
+    return made
+
+
+def _sums(members: sp.csr_array, instances: sp.csr_array) -> sp.csr_array:
+    """The sums of the members of some labels, with sorted columns and without zeros."""
+    sums = sp.csr_array(members @ instances)
+    sums.sort_indices()
+    sums.eliminate_zeros()
+    return sums
+
+
+def _rounded(sums: sp.csr_array, dtype: Any, first_label: int) -> sp.csr_array:
+    """The same in this type; what rounds to zero is left out."""
+    with np.errstate(over="ignore", under="ignore"):
+        block = sums.astype(dtype, copy=False)
+    block.eliminate_zeros()
+    wrong = ~np.isfinite(block.data)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        label = first_label + int(np.searchsorted(block.indptr, at, side="right")) - 1
+        raise ValueError(
+            f"The instances of label {label} add up to more than {dtype} can hold in column "
+            f"{block.indices[at]}. Scale Z first, or pass it in float64."
+        )
+    return block
+
+
+def _blocks_of_labels(labels: sp.csr_array, instances: sp.csr_array) -> Iterator[tuple[int, int]]:
+    """Bounds of groups of labels with about BLOCK entries in the result."""
+    entries = np.diff(instances.indptr).astype(np.int64)
+    most = np.minimum(labels @ entries, instances.shape[1])
+    ends = np.cumsum(most)
+    cuts = np.searchsorted(ends, np.arange(BLOCK, ends[-1], BLOCK), side="right")
+    bounds = np.unique([0, *cuts, labels.shape[0]])
+    return ((int(begin), int(end)) for begin, end in pairwise(bounds))
+
+
+def _checked_instances(Z: Any) -> sp.csr_array:
+    checked = check_array(check_input(Z, "Z"), input_name="Z", **INPUT)
+    return sp.csr_array(as_rows(checked, n_threads=1, name="Z").matrix)
+
+
+def _members(Y: Any, n_instances: int, n_labels: int | None) -> sp.csr_array:
+    """The instances of each label: a matrix of labels x instances, of ones."""
+    if n_labels is not None:
+        check_number("n_labels", n_labels, Integral, 1)
+    if hasattr(Y, "to_numpy"):
+        Y = Y.to_numpy()
+    if sp.issparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2):
+        row, label, n_rows = _from_matrix(Y)
+        width = Y.shape[1]
+        if n_labels not in (None, width):
+            raise ValueError(f"Y has {width} columns, one for each label, but n_labels={n_labels}.")
+    else:
+        row, label, n_rows = _from_lists(Y, n_labels)
+        width = n_labels or int(label.max(initial=-1)) + 1
+    if n_rows != n_instances:
+        raise ValueError(
+            f"Z has {n_instances} rows and Y has {n_rows}; each row of Z needs its labels in Y."
+        )
+    if not 0 < width <= MAX_INDEX:
+        raise ValueError(f"Y has {width} labels; from 1 to 2**31 - 1 are supported.")
+    ones = np.ones(len(row), dtype=np.int8)
+    members = sp.coo_array((ones, (label, row)), shape=(width, n_instances)).tocsr()
+    members.data[:] = 1
+    return members
+
+
+def _from_matrix(Y: Any) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows and labels of the ones of a matrix, and its number of rows."""
+    Y = check_input(Y, "Y")
+    if sp.issparse(Y):
+        entries = Y.tocoo()
+        row, label, values = entries.row, entries.col, entries.data
+    else:
+        row, label = np.nonzero(Y)
+        values = Y[row, label]
+    wrong = (values != 0) & (values != 1)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(
+            f"Y must hold zeros and ones: row {row[at]}, label {label[at]} has {values[at]!r}. "
+            f"Where any value means that the label is there, pass Y != 0."
+        )
+    there = values != 0
+    return row[there], label[there], Y.shape[0]
+
+
+def _from_lists(Y: Any, n_labels: int | None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows and labels of lists of labels, and the number of lists."""
+    lists = list(Y) if isinstance(Y, Iterable) and not isinstance(Y, (str, dict)) else None
+    if lists is None or any(not isinstance(row, Collection) for row in lists):
+        raise ValueError(
+            "Y must be a sparse matrix or an array of zeros and ones, of instances x labels, or a "
+            "list of the labels of each instance, as in [[0], [0, 2], []]."
+        )
+    row = np.repeat(np.arange(len(lists)), [len(labels) for labels in lists])
+    label = np.array(list(chain.from_iterable(lists)))
+    if not len(label):
+        label = label.astype(np.int64)
+    if label.ndim != 1 or label.dtype.kind not in "iu":
+        raise ValueError(
+            f"The labels of Y must be integers, found {next(_not_integers(lists))}. For names, use "
+            f"scikit-learn's MultiLabelBinarizer(sparse_output=True) first."
+        )
+    wrong = (label < 0) | (label >= (MAX_INDEX if n_labels is None else n_labels))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        limit = "" if n_labels is None else f" up to n_labels={n_labels}"
+        raise ValueError(
+            f"Y has the label {label[at]} in row {row[at]}; labels count from 0{limit}."
+        )
+    return row, label.astype(np.int64), len(lists)
+
+
+def _not_integers(lists: list[Any]) -> Iterator[str]:
+    """What is not an integer, and its row."""
+    for row, labels in enumerate(lists):
+        for label in labels:
+            if isinstance(label, bool) or not isinstance(label, Integral):
+                yield f"{label!r} in row {row}"
+    yield "integers that do not fit into 64 bits"

@@ -1,0 +1,79 @@
+"""Pieces of a block of rows, on which preparing computes in float64: small enough for the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sparsecluster.rows.rows import LARGEST_NORM2, TINY_NORM2
+
+PIECE = 1 << 19  # entries that are computed at a time, in float64
+
+
+@dataclass(kw_only=True)
+class Piece:
+    """Some rows of a block, whose values and columns are being changed."""
+
+    first_row: int
+    indptr: np.ndarray
+    indices: np.ndarray  #: the columns as they were, for messages
+    columns: np.ndarray  #: the columns as they will be
+    values: np.ndarray
+
+    def move(self, places: np.ndarray) -> None:
+        """Move entries to other columns; those whose place is -1 are left out."""
+        columns = places[self.indices]
+        kept = np.flatnonzero(columns >= 0)
+        self.indptr = np.searchsorted(kept, self.indptr)
+        self.columns, self.indices = columns[kept], self.indices[kept]
+        self.values = self.values[kept]
+
+    def refuse(self, wrong: np.ndarray, reason: str, advice: str) -> None:
+        """Name the first entry that is wrong, where there is one."""
+        if not wrong.any():
+            return
+        at = int(np.argmax(wrong))
+        row = self.first_row + int(np.searchsorted(self.indptr, at, side="right")) - 1
+        raise ValueError(
+            f"{reason}: row {row}, column {self.indices[at]} has {self.values[at]:g}. {advice}"
+        )
+
+
+def pieces_of(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, first_row: int
+) -> Iterator[Piece]:
+    """Groups of whole rows of about PIECE entries each."""
+    bounds = np.searchsorted(indptr, np.arange(PIECE, indptr[-1], PIECE))
+    for begin, end in pairwise(np.unique([0, *bounds, len(indptr) - 1])):
+        part = slice(indptr[begin], indptr[end])
+        yield Piece(
+            first_row=first_row + int(begin),
+            indptr=indptr[begin : end + 1] - indptr[begin],
+            indices=indices[part],
+            columns=indices[part],
+            values=data[part],
+        )
+
+
+def joined(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
+    """The parts one after the other; of no parts an empty array."""
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
+
+
+def row_lengths(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """L2 norms of rows with these numbers of entries; 1 for zero rows."""
+    filled = np.flatnonzero(counts)
+    begins = (np.cumsum(counts) - counts)[filled]
+    norm2 = np.add.reduceat(values * values, begins)
+    lengths = np.ones(len(counts))
+    lengths[filled] = np.sqrt(norm2)
+    # Squares that are too small or too large for float64.
+    for at in np.flatnonzero(~((norm2 >= TINY_NORM2) & (norm2 <= LARGEST_NORM2))):
+        row = values[begins[at] : begins[at] + counts[filled[at]]]
+        largest = np.abs(row).max()
+        lengths[filled[at]] = largest * np.linalg.norm(row / largest) if largest > 0 else 1.0
+    return lengths

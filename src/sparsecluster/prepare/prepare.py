@@ -1,0 +1,456 @@
+"""Counts turned into what is clustered: columns dropped, logarithms, tf-idf, unit rows.
+
+All of it follows from how many rows each column occurs in, so it works block by block."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from sparsecluster.prepare.pieces import Piece, joined, pieces_of, row_lengths
+from sparsecluster.rows.checks import INPUT, check_number
+from sparsecluster.rows.rows import (
+    MAX_INDEX,
+    Rows,
+    as_rows,
+    check_input,
+)
+
+FLAGS = ("drop_empty", "log", "tfidf", "unit")
+PARAMETERS = ("min_rows", "max_share", *FLAGS, "dtype")
+STATE = ("parameters", "n_rows", "row_counts")
+
+
+class Prepare(TransformerMixin, BaseEstimator):
+    """Turn counts into what is clustered, in memory or block by block.
+
+    The steps are taken in this order, each only where it is asked for: drop columns, take
+    logarithms, weight by idf, scale rows to unit length. They are computed in float64 and rounded
+    once. A row becomes the same, bit by bit, whatever block it comes in.
+
+    Parameters
+    ----------
+    min_rows : int, default=0
+        Drop columns that occur in fewer rows. A column occurs where its entry is not zero; zeros
+        that are stored do not count.
+    max_share : float, default=1.0
+        Drop columns that occur in more than this share of the rows.
+    drop_empty : bool, default=False
+        Drop columns that occur in no row, as ``min_rows=1`` does.
+    log : bool, default=False
+        Replace each value by ln(1 + value); values of -1 and below are refused. This is not the
+        `sublinear_tf` of scikit-learn, 1 + ln(value), which jumps at zero and is negative for
+        small values: of a count of 1 it leaves 1, ln(1 + value) leaves 0.69.
+    tfidf : bool, default=False
+        Multiply each column by ln((1 + rows) / (1 + rows it occurs in)) + 1, the smoothed idf of
+        scikit-learn's TfidfTransformer. With `log` it multiplies the logarithms.
+    unit : bool, default=False
+        Scale rows to L2 norm 1. Zero rows stay zero.
+    dtype : {"float32", "float64"} or None, default=None
+        Type of the result. None: that of X (float64 for integers).
+
+    Attributes
+    ----------
+    n_rows_ : int
+        Rows counted.
+    row_counts_ : ndarray of shape (n_features_in_,), int64
+        How many rows each column occurs in.
+    columns_ : ndarray of int32, or None
+        The columns that are kept, ascending; None where all are.
+    idf_ : ndarray of float64, or None
+        Weights of the columns that are kept; None without `tfidf`.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from sparsecluster import Prepare
+    >>> counts = csr_array([[1.0, 0, 2, 0], [1, 3, 0, 0], [4, 1, 0, 1]])
+    >>> prepare = Prepare(min_rows=2, max_share=0.9, unit=True).fit(counts)
+    >>> prepare.columns_
+    array([1], dtype=int32)
+    >>> prepare.transform(counts).toarray()
+    array([[0.],
+           [1.],
+           [1.]])
+
+    Block by block: first count, then transform.
+
+    >>> prepare = Prepare(tfidf=True)
+    >>> for block in (counts[:2], counts[2:]):
+    ...     prepare = prepare.partial_fit(block)
+    >>> prepare.row_counts_
+    array([3, 2, 1, 1])
+    >>> prepare.transform(counts[:1]).toarray().round(2)
+    array([[1.  , 0.  , 3.39, 0.  ]])
+    """
+
+    n_rows_: int
+    row_counts_: np.ndarray
+    columns_: np.ndarray | None
+    idf_: np.ndarray | None
+
+    def __init__(
+        self,
+        *,
+        min_rows: int = 0,
+        max_share: float = 1.0,
+        drop_empty: bool = False,
+        log: bool = False,
+        tfidf: bool = False,
+        unit: bool = False,
+        dtype: Any = None,
+    ) -> None:
+        self.min_rows = min_rows
+        self.max_share = max_share
+        self.drop_empty = drop_empty
+        self.log = log
+        self.tfidf = tfidf
+        self.unit = unit
+        self.dtype = dtype
+
+    # --- counting -----------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Prepare:
+        """Count the rows that each column of X occurs in; what was counted before is forgotten."""
+        self._fit(X)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Prepare:
+        """Add the rows of X to what was counted.
+
+        X may have more columns than all that came before (where they count as zero), not fewer.
+        """
+        self._check_parameters()
+        known = len(getattr(self, "row_counts_", ()))
+        shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+        grows = not known or (len(shape) == 2 and shape[1] > known)
+        rows = self._check_rows(X, reset=grows, keep_names=True)
+        self._add(rows.n_rows, _row_counts(rows))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Count X, then transform it."""
+        return self._transform(self._fit(X))
+
+    def count(
+        self, indptr: Any, indices: Any, data: Any, *, n_features: int | None = None
+    ) -> Prepare:
+        """Add a block of rows, as the arrays of a CSR matrix, to what was counted.
+
+        As :meth:`partial_fit` without its checks: within a row the columns must ascend strictly.
+        Without `n_features` there are as many columns as the largest index needs.
+        """
+        self._check_parameters()
+        width = int(np.max(indices, initial=-1)) + 1
+        if n_features is not None and width > n_features:
+            raise ValueError(f"The block has a column {width - 1}, but n_features={n_features}.")
+        self._add(len(indptr) - 1, _occurrences(indices, data, n_features or width))
+        return self
+
+    def _fit(self, X: Any) -> Rows:
+        """Count X alone; its checked rows."""
+        self._check_parameters()
+        rows = self._check_rows(X, reset=True)
+        self._settle(rows.n_rows, _row_counts(rows))
+        self._refuse_no_columns()
+        return rows
+
+    def _add(self, n_rows: int, counts: np.ndarray) -> None:
+        """Add the counts of some rows to those of all before."""
+        before = getattr(self, "row_counts_", np.zeros(0, dtype=np.int64))
+        total = np.zeros(max(len(before), len(counts)), dtype=np.int64)
+        total[: len(before)] = before
+        total[: len(counts)] += counts
+        self._settle(getattr(self, "n_rows_", 0) + n_rows, total)
+
+    def _settle(self, n_rows: int, row_counts: np.ndarray) -> None:
+        """Keep the counts and what follows from them: columns and weights."""
+        self.n_rows_, self.row_counts_ = n_rows, row_counts
+        self.n_features_in_ = len(row_counts)
+        if len(self.__dict__.get("feature_names_in_", row_counts)) != len(row_counts):
+            del self.feature_names_in_  # blocks of plain arrays brought columns without names
+        rare, frequent = self._dropped()
+        kept = np.flatnonzero(~(rare | frequent)).astype(np.int32)
+        self.columns_ = None if len(kept) == len(row_counts) else kept
+        self.idf_ = None
+        if self.tfidf:
+            self.idf_ = np.log((1.0 + n_rows) / (1.0 + row_counts[kept])) + 1.0
+
+    @property
+    def _least_rows(self) -> int:
+        return max(self.min_rows, int(self.drop_empty))
+
+    def _dropped(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which columns occur too rarely, and which too often."""
+        rare = self.row_counts_ < self._least_rows
+        # Of 100 rows 29 are not more than a share of 0.29; by 0.29 * 100 they would be.
+        return rare, self.row_counts_ / max(self.n_rows_, 1) > self.max_share
+
+    def _refuse_no_columns(self) -> None:
+        if self.columns_ is None or len(self.columns_):
+            return
+        rare, frequent = (int(which.sum()) for which in self._dropped())
+        raise ValueError(
+            f"No column is left: of {len(self.row_counts_)} columns, {rare} occur in fewer than "
+            f"{self._least_rows} rows (min_rows, drop_empty) and {frequent} in more than "
+            f"max_share={self.max_share} of the {self.n_rows_} rows. Lower min_rows or raise "
+            f"max_share."
+        )
+
+    # --- transforming -------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """The rows of X, prepared.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n_samples, n_features_in_)
+
+        Returns
+        -------
+        prepared : sparse CSR with sorted int32 indices, or ndarray
+            Sparse for sparse X, dense for dense X. Where there is nothing to change, X itself.
+        """
+        check_is_fitted(self, "row_counts_")
+        return self._transform(self._check_rows(X, reset=False))
+
+    def apply(
+        self, indptr: Any, indices: Any, data: Any, *, first_row: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Prepare a block of rows, given and returned as the arrays of a CSR matrix.
+
+        As :meth:`transform` without its checks: within a row the columns must ascend strictly, and
+        values must be finite. Arrays that do not change are returned as they are.
+
+        Parameters
+        ----------
+        indptr, indices, data : ndarray
+            Of integers, starting with 0; of integers; of float32 or float64.
+        first_row : int, default=0
+            Number of the block's first row, for messages.
+
+        Returns
+        -------
+        indptr, indices, data : ndarray
+            Of int64; of int32; of `dtype`, or of the type given.
+        """
+        check_is_fitted(self, "row_counts_")
+        self._refuse_no_columns()
+        indptr = np.asarray(indptr, dtype=np.int64)
+        indices = np.asarray(indices)[: indptr[-1]]
+        data = np.asarray(data)[: indptr[-1]]
+        if data.dtype not in (np.float32, np.float64):
+            raise ValueError(f"data must be of float32 or float64, got {data.dtype}.")
+        if np.max(indices, initial=-1) >= len(self.row_counts_):
+            raise ValueError(
+                f"The block has a column {indices.max()}, but {len(self.row_counts_)} columns were "
+                f"counted. Count all blocks before the first is transformed."
+            )
+        indices = indices.astype(np.int32, copy=False)
+        dtype = data.dtype if self.dtype is None else np.dtype(self.dtype)
+        if self._changes_nothing(data.dtype):
+            return indptr, indices, data
+        places = self._places()
+        pieces = []
+        for piece in pieces_of(indptr, indices, data, first_row):
+            if places is not None:
+                piece.move(places)
+            self._change_values(piece, dtype)
+            pieces.append(piece)
+        values = joined([piece.values for piece in pieces], dtype)
+        if places is None:
+            return indptr, indices, values
+        counts = joined([np.diff(piece.indptr) for piece in pieces], np.int64)
+        columns = joined([piece.columns for piece in pieces], np.int32)
+        return np.concatenate([[0], np.cumsum(counts)]), columns, values
+
+    def _change_values(self, piece: Piece, dtype: Any) -> None:
+        values = piece.values.astype(np.float64)
+        if self.log:
+            advice = "Logarithms are for counts and other values that are not negative."
+            piece.refuse(values <= -1, "log(1 + value) needs values above -1", advice)
+            values = np.log1p(values)
+        # What overflows is looked for at the end, where its row and column are known.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.idf_ is not None:
+                values *= self.idf_[piece.columns]
+            if self.unit:
+                counts = np.diff(piece.indptr)
+                values /= np.repeat(row_lengths(counts, values), counts)
+            values = values.astype(dtype, copy=False)
+        piece.refuse(~np.isfinite(values), f"A value is too large for {dtype}", "Scale X first.")
+        piece.values = values
+
+    def _changes_nothing(self, dtype: Any) -> bool:
+        """Whether rows of this type are what is asked for."""
+        same_type = self.dtype is None or np.dtype(self.dtype) == dtype
+        computes = self.log or self.unit or self.idf_ is not None
+        return self.columns_ is None and same_type and not computes
+
+    def _places(self) -> np.ndarray | None:
+        """Where each column goes, -1 for those dropped; None where all stay."""
+        if self.columns_ is None:
+            return None
+        places = np.full(len(self.row_counts_), -1, dtype=np.int32)
+        places[self.columns_] = np.arange(len(self.columns_), dtype=np.int32)
+        return places
+
+    def _transform(self, rows: Rows) -> Any:
+        matrix = rows.matrix
+        self._refuse_no_columns()
+        if self._changes_nothing(matrix.dtype):
+            return matrix
+        sparse = matrix if rows.sparse else sp.csr_array(matrix)
+        indptr, indices, data = self.apply(sparse.indptr, sparse.indices, sparse.data)
+        shape = (rows.n_rows, len(self.row_counts_ if self.columns_ is None else self.columns_))
+        if indptr[-1] <= MAX_INDEX:
+            indptr = indptr.astype(np.int32)  # scipy would widen the indices to match
+        prepared = type(sparse)((data, indices, indptr), shape=shape)
+        return prepared if rows.sparse else prepared.toarray()
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns that are kept.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Names of all columns. By default those of the data frame that was fitted, or x0, x1, ...
+        """
+        check_is_fitted(self, "row_counts_")
+        names = _check_feature_names_in(self, input_features)
+        return names if self.columns_ is None else names[self.columns_]
+
+    def without_dropped(self) -> Prepare:
+        """The same for rows that have the kept columns alone: nothing is left to drop."""
+        state = self.get_state()
+        state["parameters"] |= {"min_rows": 0, "max_share": 1.0, "drop_empty": False}
+        if self.columns_ is not None:
+            state["row_counts"] = state["row_counts"][self.columns_]
+        return Prepare.from_state(state)
+
+    # --- files --------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """What a file has to keep: parameters and `n_rows` for JSON, `row_counts` as an array.
+
+        Names of columns are not part of it.
+        """
+        check_is_fitted(self, "row_counts_")
+        parameters = {name: bool(getattr(self, name)) for name in FLAGS}
+        dtype = None if self.dtype is None else np.dtype(self.dtype).name
+        numbers = {"min_rows": int(self.min_rows), "max_share": float(self.max_share)}
+        return {
+            "parameters": {**numbers, **parameters, "dtype": dtype},
+            "n_rows": int(self.n_rows_),
+            "row_counts": self.row_counts_.copy(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Prepare:
+        """The transformer that :meth:`get_state` was asked of; a state that is broken is refused.
+
+        Examples
+        --------
+        >>> from sparsecluster import Prepare
+        >>> state = Prepare(tfidf=True).fit([[1.0, 0.0], [2.0, 1.0]]).get_state()
+        >>> state["n_rows"], state["row_counts"]
+        (2, array([2, 1]))
+        >>> Prepare.from_state(state)
+        Prepare(tfidf=True)
+        """
+        _check_keys("state", state, STATE)
+        _check_keys("state['parameters']", state["parameters"], PARAMETERS)
+        prepare = cls(**state["parameters"])
+        prepare._check_parameters()
+        n_rows, counts = state["n_rows"], state["row_counts"]
+        check_number("n_rows", n_rows, Integral, 0)
+        if n_rows > np.iinfo(np.int64).max:
+            raise ValueError(f"n_rows must fit into 64 bits, got {n_rows}.")
+        if not isinstance(counts, np.ndarray) or counts.ndim != 1 or counts.dtype.kind not in "iu":
+            raise ValueError("row_counts must be a vector of integers; the file is broken.")
+        if len(counts) > MAX_INDEX:
+            raise ValueError(f"row_counts has {len(counts)} columns; at most 2**31 - 1 can be.")
+        wrong = np.flatnonzero((counts < 0) | (counts > n_rows))
+        if len(wrong):
+            raise ValueError(
+                f"row_counts says that column {wrong[0]} occurs in {counts[wrong[0]]} of {n_rows} "
+                f"rows; the file is broken."
+            )
+        prepare._settle(int(n_rows), counts.astype(np.int64))
+        return prepare
+
+    # --- checks -------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_number("min_rows", self.min_rows, Integral, 0)
+        check_number("max_share", self.max_share, Real, 0)
+        if not 0 < self.max_share <= 1:
+            raise ValueError(f"max_share must be above 0 and at most 1, got {self.max_share!r}.")
+        for name in FLAGS:
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+        if self.dtype is None:
+            return
+        try:
+            known = np.dtype(self.dtype) in (np.float32, np.float64)
+        except (TypeError, ValueError, SyntaxError):
+            known = False
+        if not known:
+            raise ValueError(f"dtype must be 'float32', 'float64' or None, got {self.dtype!r}.")
+
+    def _check_rows(self, X: Any, *, reset: bool, keep_names: bool = False) -> Rows:
+        if isinstance(X, Rows):
+            X = X.matrix
+        X = check_input(X)
+        # On a copy: what is refused must not change what is known of the columns.
+        checked = copy.copy(self)
+        rows = as_rows(validate_data(checked, X, reset=reset, **INPUT), n_threads=1)
+        if not reset:
+            return rows
+        before, names = (vars(of).get("feature_names_in_") for of in (self, checked))
+        same = before is None or (
+            names is not None and np.array_equal(names[: len(before)], before)
+        )
+        if keep_names and not same:
+            raise ValueError(
+                "The columns of X are more than before, but do not start with the same names. Put "
+                "the new columns behind the known ones."
+            )
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_: np.ndarray = names
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _occurrences(indices: Any, data: Any, n_features: int) -> np.ndarray:
+    """How many entries of each column are not zero."""
+    occurs = np.asarray(data) != 0
+    indices = np.asarray(indices)
+    return np.bincount(indices if occurs.all() else indices[occurs], minlength=n_features)
+
+
+def _row_counts(rows: Rows) -> np.ndarray:
+    """How many rows each column occurs in."""
+    if not rows.sparse:
+        return np.count_nonzero(rows.matrix, axis=0).astype(np.int64)
+    end = rows.matrix.indptr[-1]
+    return _occurrences(rows.matrix.indices[:end], rows.matrix.data[:end], rows.n_features)
+
+
+def _check_keys(name: str, value: Any, expected: tuple[str, ...]) -> None:
+    """Refuse what is not a dict with exactly these keys."""
+    if not isinstance(value, dict) or set(value) != set(expected):
+        found = sorted(map(str, value)) if isinstance(value, dict) else type(value).__name__
+        raise ValueError(f"{name} must be a dict of {', '.join(expected)}, got {found}.")

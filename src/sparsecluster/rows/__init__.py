@@ -1,0 +1,1 @@
+"""What every algorithm sees: rows of data, checked once."""

@@ -1,0 +1,61 @@
+"""Checks of what comes with the rows: numbers, weights, names. Each error says what would do."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from sparsecluster.rows.rows import LARGEST_NORM2, Rows
+
+LEAST_WEIGHT = 1e-100  # above zero; what is lighter loses digits in sums and products
+
+# How scikit-learn is asked to check X; values are checked by the core, which names the row.
+INPUT: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "accept_large_sparse": True,
+    "ensure_all_finite": False,
+}
+
+
+def check_number(name: str, value: Any, kind: Any, least: int) -> None:
+    """Refuse a parameter that is not a number of this kind, or too small."""
+    flag = isinstance(value, bool) and kind in (Integral, Real)
+    if flag or not isinstance(value, kind) or not value >= least:
+        noun = "a number" if kind is Real else "an integer"
+        raise ValueError(f"{name} must be {noun} of at least {least}, got {value!r}.")
+
+
+def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
+    """Weights as float64; None where none were given."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(
+        sample_weight, rows.matrix, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every row.")
+    if np.any((weights > 0) & (weights < LEAST_WEIGHT)):
+        raise ValueError(f"sample_weight has values below {LEAST_WEIGHT:g}. Scale it first.")
+    if not weights.sum() * max(1.0, rows.core.norm2.max()) <= LARGEST_NORM2:
+        raise ValueError(
+            "sample_weight is too large: its sum times the squares of X overflows. Scale it first."
+        )
+    return np.ascontiguousarray(weights)
+
+
+def check_feature_names(names: Any, n_features: int) -> np.ndarray | None:
+    """Names of the columns as an array; None where none were given."""
+    if names is None:
+        return None
+    names = np.asarray(names, dtype=object)
+    if names.shape != (n_features,):
+        raise ValueError(
+            f"feature_names has the shape {names.shape}; one name for each of the {n_features} "
+            f"columns is needed."
+        )
+    return names

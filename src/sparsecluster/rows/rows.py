@@ -1,0 +1,360 @@
+"""Rows: all that the engine knows about data. A matrix is checked here, once, and never again."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+
+if TYPE_CHECKING:
+    from sparsecluster.prepare.recipe import Recipe
+
+MAX_INDEX = np.iinfo(np.int32).max
+TINY_NORM2 = 1e-280  # below, squares lose digits
+LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
+
+
+class Rows:
+    """Rows of data: what :func:`read` and :func:`open_store` give, and every `fit` takes.
+
+    Attributes
+    ----------
+    matrix : csr_array or ndarray
+        The values; memory-mapped where they come from a store.
+    feature_names : ndarray of str or None
+        Names of the columns, where the file has them.
+    labels : ndarray, csr_array or None
+        Labels that the file has for its rows: one number a row, or where rows have any number of
+        labels an indicator matrix, rows x labels.
+    recipe : Recipe or None
+        How the file became rows, so that others can become rows in the same way.
+    shape : tuple of int
+        Numbers of rows and columns.
+    """
+
+    # For the engine: CSR has sorted rows, an array is C-ordered. `core` is the view in the core, of
+    # all rows or of a selection: some rows of the matrix, in another order.
+    def __init__(
+        self,
+        matrix: Any,
+        core: _core.Rows | None = None,
+        selected: np.ndarray | None = None,
+        *,
+        feature_names: np.ndarray | None = None,
+        labels: Any = None,
+        recipe: Recipe | None = None,
+    ) -> None:
+        self.matrix = matrix
+        self.selected = selected
+        self.feature_names = feature_names
+        self.labels = labels
+        self.recipe = recipe
+        self.first_row = 0  # of a block of a file, for messages
+        self._core = core
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.n_rows:,} rows, {self.n_features:,} columns>"
+
+    @property
+    def core(self) -> _core.Rows:
+        """The view in the core."""
+        assert self._core is not None
+        return self._core
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.matrix.shape[0] if self._core is None else self._core.n_rows)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_features
+
+    @property
+    def sparse(self) -> bool:
+        return sp.issparse(self.matrix)
+
+    @property
+    def in_file(self) -> bool:
+        """Whether the values are mapped from a file."""
+        return False
+
+    #: Whether they are too large for the file to stay in memory, and are read anew in every pass.
+    streamed = False
+
+    def take(self, indices: np.ndarray) -> sp.csr_array:
+        """The rows at these indices, in float64."""
+        return sp.csr_array(self.picked(indices), dtype=np.float64)
+
+    def picked(self, indices: np.ndarray) -> Any:
+        """The rows at these indices as a matrix of their own, in their own type."""
+        indices = np.asarray(indices, dtype=np.int64)
+        if self.selected is not None:
+            indices = self.selected[indices]
+        if not self.sparse:
+            return self.matrix[indices]
+        # Not by scipy, which brings 32- and 64-bit indices to one type: a copy of all of them.
+        starts = np.asarray(self.matrix.indptr[indices], dtype=np.int64)
+        lengths = np.asarray(self.matrix.indptr[indices + 1], dtype=np.int64) - starts
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        picked = (self.matrix.data[entries], self.matrix.indices[entries], indptr)
+        return type(self.matrix)(picked, shape=(len(indices), self.n_features))
+
+    def in_blocks(self, n_rows: int = 1 << 16) -> Iterator[tuple[int, sp.csr_array]]:
+        """The rows in float64, so many at a time, and where each block begins."""
+        for begin in range(0, self.n_rows, n_rows):
+            yield begin, self.take(np.arange(begin, min(begin + n_rows, self.n_rows)))
+
+    def select(self, indices: np.ndarray) -> Rows:
+        """These rows, in this order, without a copy of their entries."""
+        indices = np.asarray(indices, dtype=np.int64)
+        core = self.core.select(indices)
+        return Rows(self.matrix, core, indices if self.selected is None else self.selected[indices])
+
+
+def check_input(given: Any, name: str = "X") -> Any:
+    """What may be looked at by C code and other libraries: refuses what they would misread."""
+    if np.ma.is_masked(given):
+        raise ValueError(
+            f"{name} is a masked array with masked entries, which have no values. Fill them first, "
+            f"with {name}.filled(0) for zeros, or drop their rows."
+        )
+    return check_structure(given, name) if sp.issparse(given) else given
+
+
+def check_structure(matrix: Any, name: str = "X") -> Any:
+    """A sparse matrix, refused if its arrays contradict each other, before C code reads them.
+
+    Its indices are of 32 or 64 bits and signed: it is given back as it is, or with copies of them.
+    The rows of X in CSR are left to the core, which names the row; only lengths are checked here.
+    """
+    matrix = _with_plain_indices(matrix, name)
+    if matrix.ndim != 2:
+        raise ValueError(f"Expected 2D array, got a sparse array of dim {matrix.ndim} as {name}.")
+    try:
+        if matrix.format == "csr" and name == "X":
+            _check_lengths(matrix)
+        elif matrix.format in ("csr", "csc", "bsr"):
+            # On a copy of the frame, because scipy trims the arrays of what it checks.
+            copy.copy(matrix).check_format(full_check=True)
+        elif matrix.format == "coo" and matrix.nnz:
+            for axis, index in enumerate((matrix.row, matrix.col)):
+                if index.min() < 0 or index.max() >= matrix.shape[axis]:
+                    raise ValueError(f"coordinates of axis {axis} lie outside of {matrix.shape}")
+    except ValueError as error:
+        raise ValueError(
+            f"{name} is not a consistent {matrix.format} matrix: {error}. Build it again from its "
+            f"entries, for example with scipy.sparse.coo_array."
+        ) from None
+    return matrix
+
+
+def _with_plain_indices(matrix: Any, name: str) -> Any:
+    """The same matrix with index arrays of a type that scipy is made for."""
+    arrays = {key: getattr(matrix, key, None) for key in ("indptr", "indices")}
+    odd = {
+        key: array
+        for key, array in arrays.items()
+        if isinstance(array, np.ndarray) and array.dtype not in (np.int32, np.int64)
+    }
+    if not odd:
+        return matrix
+    matrix = copy.copy(matrix)
+    for key, array in odd.items():
+        if array.dtype.kind not in "iu" or (len(array) and array.max() > np.iinfo(np.int64).max):
+            raise ValueError(
+                f"The {key} of {name} are of {array.dtype}; integers of 32 or 64 bits are needed."
+            )
+        setattr(matrix, key, array.astype(np.int64))
+    return matrix
+
+
+def _check_lengths(matrix: Any) -> None:
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    if not indptr.ndim == indices.ndim == data.ndim == 1:
+        raise ValueError("data, indices, and indptr should be 1-D")
+    if len(indptr) != matrix.shape[0] + 1:
+        raise ValueError(f"index pointer size {len(indptr)} should be {matrix.shape[0] + 1}")
+    if len(indices) != len(data):
+        raise ValueError("indices and data should have the same size")
+    if indptr[0] != 0:
+        raise ValueError("index pointer should start with 0")
+    if indptr[-1] > len(indices):
+        raise ValueError(
+            "Last value of index pointer should be less than the size of index and data arrays"
+        )
+
+
+def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
+    """See a CSR matrix or a C-ordered array of floats as Rows; only unsorted CSR is copied."""
+    if max(matrix.shape) > MAX_INDEX:
+        raise ValueError(
+            f"{name} has the shape {matrix.shape}; at most 2**31 - 1 rows and columns are "
+            f"supported. Drop the empty columns, or hash the features into fewer."
+        )
+    rows = Rows(matrix, core_rows(matrix))
+    fault, row = rows.core.inspect(n_threads)
+    if fault == "unsorted":
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        rows = Rows(matrix, core_rows(matrix))
+        fault, row = rows.core.inspect(n_threads)
+    if fault != "none":
+        raise ValueError(explain(fault, row, matrix, name))
+    return rows
+
+
+def core_rows(matrix: Any) -> _core.Rows:
+    """The view of a matrix in the core, not inspected yet."""
+    if not sp.issparse(matrix):
+        return _core.Rows.dense(matrix)
+    indices = matrix.indices
+    if indices.dtype not in (np.int32, np.int64):
+        indices = indices.astype(np.int64)
+    return _core.Rows.sparse(
+        np.ascontiguousarray(matrix.indptr, dtype=np.int64),
+        np.ascontiguousarray(indices),
+        np.ascontiguousarray(matrix.data),
+        matrix.shape[1],
+    )
+
+
+def mapped_csr(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    data: np.ndarray,
+    n_features: int,
+    *,
+    keep_indptr: bool = False,
+) -> sp.csr_array:
+    """A CSR array around these arrays as they are; scipy would bring their indices to one type.
+
+    Only `indptr` is copied, to 32 bits as scipy has it, unless that is too much.
+    """
+    matrix = sp.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
+    if indptr[-1] <= MAX_INDEX and not keep_indptr:
+        indptr = indptr.astype(np.int32)
+    matrix.indptr, matrix.indices, matrix.data = indptr, indices, data
+    return matrix
+
+
+def explain(fault: str, row: int, matrix: Any, name: str) -> str:
+    """What is wrong with a matrix, in words."""
+    if fault == "indptr":
+        return f"{name} is not a consistent CSR matrix: indptr decreases at row {row}."
+    if fault == "feature_range":
+        return (
+            f"{name} is not a consistent CSR matrix: row {row} has a column index outside of "
+            f"0 .. {matrix.shape[1] - 1}."
+        )
+    if sp.issparse(matrix):
+        begin, end = matrix.indptr[row], matrix.indptr[row + 1]
+        columns, values = matrix.indices[begin:end], matrix.data[begin:end]
+    else:
+        columns, values = np.arange(matrix.shape[1]), matrix[row]
+    if fault == "not_finite":
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        kind = "NaN" if np.isnan(values[at]) else "infinity"
+        return (
+            f"Input {name} contains {kind}: row {row}, column {columns[at]}. Clean or impute the "
+            f"values first; an unknown entry of a sparse matrix is usually best left out."
+        )
+    return (
+        f"Input {name} contains values too large to square: row {row} has a norm above 1e150. "
+        f"Scale the values first."
+    )
+
+
+def unit_rows(
+    rows: Rows,
+    *,
+    n_threads: int,
+    allow_zero: bool = False,
+    advice: str = "Drop these rows.",
+    memory_limit: int = 2**62,
+) -> Rows:
+    """The rows at unit length: a copy of the values, or the same rows where they have it already.
+
+    Rows that are as near to unit length as their type allows are left as they are. Zero rows stay
+    zero where they are allowed. The values of a file are copied within the memory limit only.
+    """
+    norm2 = rows.core.norm2
+    near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
+    if rows.streamed and _all_unit(norm2, near, allow_zero):
+        return rows
+    lengths = np.sqrt(norm2)
+    tiny = np.flatnonzero(norm2 < TINY_NORM2)
+    if rows.sparse:
+        tiny = tiny[np.diff(rows.matrix.indptr)[tiny] > 0]
+    else:
+        tiny = tiny[np.any(rows.matrix[tiny] != 0, axis=1)]
+    for i in tiny:
+        lengths[i] = _length(rows.matrix[[i]])
+    zero = lengths == 0
+    if zero.any() and not allow_zero:
+        row = rows.first_row + int(np.flatnonzero(zero)[0])
+        raise ValueError(
+            f"Row {row} of X is zero and has no direction ({int(zero.sum())} such rows). {advice}"
+        )
+    lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0
+    if np.all(lengths == 1):
+        return rows
+    if rows.in_file and rows.matrix.data.nbytes > memory_limit:
+        raise ValueError(
+            f"The rows have other lengths than one, and a copy of their values at unit length "
+            f"({rows.matrix.data.nbytes / 1e9:.3g} GB) is more than the memory limit of "
+            f"{memory_limit / 1e9:.3g} GB. Convert the data with Prepare(unit=True) (--unit), or "
+            f"raise memory_limit."
+        )
+    if not rows.sparse:
+        scaled = (rows.matrix / lengths[:, None]).astype(rows.matrix.dtype)
+        return as_rows(scaled, n_threads=n_threads)
+    values = np.empty_like(rows.matrix.data)
+    indptr = rows.matrix.indptr
+    # A block at a time, because the quotients are computed in float64.
+    block = 1 << 16
+    for begin in range(0, rows.n_rows, block):
+        end = min(begin + block, rows.n_rows)
+        part = slice(int(indptr[begin]), int(indptr[end]))
+        repeated = np.repeat(lengths[begin:end], np.diff(indptr[begin : end + 1]))
+        values[part] = rows.matrix.data[part] / repeated
+    matrix = with_values(rows.matrix, values)
+    scaled_rows = as_rows(matrix, n_threads=n_threads)
+    scaled_rows.feature_names, scaled_rows.recipe = rows.feature_names, rows.recipe
+    return scaled_rows
+
+
+def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:
+    """Whether all rows have unit length, or none; without arrays of the length of all rows."""
+    for begin in range(0, len(norm2), 1 << 20):
+        part = norm2[begin : begin + (1 << 20)]
+        fine = np.abs(part - 1) <= near
+        if not np.all(fine | (part == 0) if allow_zero else fine):
+            return False
+    return True
+
+
+def with_values(matrix: Any, values: np.ndarray) -> Any:
+    """A CSR matrix with other values at the same places; its indices are shared as they are."""
+    changed = type(matrix)(matrix.shape, dtype=values.dtype)
+    changed.indptr, changed.indices, changed.data = matrix.indptr, matrix.indices, values
+    return changed
+
+
+def _length(row: Any) -> float:
+    """The length of one row whose squares are too small for float64."""
+    values = np.abs(np.asarray(row.data if sp.issparse(row) else row, dtype=np.float64)).ravel()
+    largest = values.max(initial=0.0)
+    return float(largest * np.linalg.norm(values / largest)) if largest > 0 else 0.0

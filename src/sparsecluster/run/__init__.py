@@ -1,0 +1,1 @@
+"""Who executes the runs of a fit, and what they report."""

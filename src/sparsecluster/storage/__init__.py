@@ -1,0 +1,1 @@
+"""Bytes on disk: atomic files, stores, model files, checkpoints."""

@@ -1,0 +1,229 @@
+"""A store: rows in a folder of memory-mapped arrays, for data that are larger than memory, or that
+many fits share. It is written from front to back in blocks, and is there whole or not at all.
+
+    indptr.npy indices.npy data.npy   the rows, as CSR: int64, int32, float32 or float64
+    norm2.npy                         squared norms of the rows
+    labels.npy | label_indptr.npy label_indices.npy    one label a row, or any number
+    vocabulary.json                   names of the columns
+    recipe_*.npy                      what the recipe needs
+    meta.json                         shape, types, blocks of rows, checksums of all of it
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsecluster import _core
+from sparsecluster.formats.labels import indicator
+from sparsecluster.formats.source import Block, Labels, Source
+from sparsecluster.prepare.recipe import Recipe, with_arrays
+from sparsecluster.rows.resources import available_memory, effective_n_threads
+from sparsecluster.rows.rows import Rows, core_rows, mapped_csr
+from sparsecluster.storage.store_files import (
+    StoreError,
+    StoreFiles,
+    damaged,
+    from_folder,
+    has_meta,
+    is_store,
+)
+from sparsecluster.storage.store_meta import read_meta
+from sparsecluster.storage.store_writer import BY_BLOCKS
+
+CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
+MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
+READ_LATER = {"indptr", "indices", "data", "norm2", "labels"}  # others are read at opening
+# What a recipe can be wrong by in ways that are not foreseen one by one.
+NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+
+__all__ = ["StoreError", "StoreSource", "StoredRows", "is_store", "open_store"]
+
+
+class StoredRows(Rows):
+    """Rows of a store. They are looked at when they are first used, and again at every opening."""
+
+    def __init__(
+        self,
+        path: Path,
+        files: StoreFiles,
+        arrays: dict[str, np.ndarray],
+        meta: dict[str, Any],
+    ) -> None:
+        parts = (arrays["indptr"], arrays["indices"], arrays["data"])
+        many = meta["n_rows"] > MANY_ROWS
+        super().__init__(mapped_csr(*parts, meta["n_features"], keep_indptr=many))
+        self.path = path
+        self.files = files
+        self.meta = meta
+        self.arrays = arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_store, (self.path,)
+
+    @property
+    def in_file(self) -> bool:
+        return True
+
+    @property
+    def core(self) -> _core.Rows:
+        """The view in the core; what was not looked at yet is looked at now."""
+        if self._core is None:
+            self._core = self._checked()
+        return self._core
+
+    def _checked(self) -> _core.Rows:
+        try:
+            core = core_rows(self.matrix)
+        except ValueError as error:
+            raise damaged(self.path, str(error)) from None
+        n_bytes = sum(self.arrays[name].nbytes for name in BY_BLOCKS)
+        self.streamed = n_bytes > available_memory() // 2
+        if self.streamed:
+            core.stream(CHUNK_BYTES)
+            for name in BY_BLOCKS:
+                self.files.read_as_asked(name)
+        n_threads = effective_n_threads(None)
+        fault, row = core.inspect(n_threads)
+        if fault != "none":
+            raise damaged(self.path, f"row {row} is not as it was written ({fault})")
+        self.files.verify(self.path, self.arrays, self.meta, n_threads)
+        return core
+
+
+def open_store(path: Any, *, verify: bool = False) -> StoredRows:
+    """Open a store that :func:`convert` wrote.
+
+    The arrays are memory-mapped: opening takes no time, and a fit reads what it needs. When rows
+    are first used they are read once to be checked against the checksums that were written with
+    them: a fit from a damaged store is refused. A store may be replaced, as :func:`convert` does:
+    what is open stays as it was. Its files must not be changed in place; a process that uses one
+    while it is cut off ends with SIGBUS.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder.
+    verify : bool, default=False
+        Whether to do that now.
+
+    Returns
+    -------
+    Rows
+        What every `fit` and `predict` takes in place of a matrix.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sparsecluster import KMeans, convert, open_store
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "rows.svm").write_text("0 1:1\\n0 1:2\\n1 3:5\\n")
+    >>> _ = convert(folder / "rows.svm", folder / "rows.store")
+    >>> rows = open_store(folder / "rows.store")
+    >>> rows.shape
+    (3, 3)
+    >>> KMeans(n_clusters=2, random_state=0).fit_predict(rows).tolist().count(0) in (1, 2)
+    True
+    """
+    given, path = Path(path), Path(path).absolute()
+    try:
+        rows = from_folder(path, lambda folder: _open(path, folder))
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"{given} is not a store. Make one with convert.") from None
+    except OSError as error:
+        raise StoreError(f"{given} cannot be read: {error.strerror}.") from None
+    if verify:
+        rows.files.verify(path, rows.arrays, rows.meta, effective_n_threads(None))
+    return rows
+
+
+def _open(path: Path, folder: int) -> StoredRows:
+    has_meta(folder)
+    files = StoreFiles(path, folder)
+    meta = read_meta(path, files.read("meta.json"))
+    arrays = {
+        name: files.map(name, dtype, length) for name, (dtype, length) in meta["arrays"].items()
+    }
+    for name in arrays.keys() - READ_LATER:
+        if [zlib.crc32(arrays[name].data)] != meta["checksums"][name]:
+            raise damaged(path, f"{name}.npy is not as it was written")
+    rows = StoredRows(path, files, arrays, meta)
+    if meta["named"]:
+        rows.feature_names = _vocabulary(path, files.read("vocabulary.json"), meta)
+    rows.labels = _labels(path, arrays, meta["n_labels"])
+    if meta["recipe"] is not None:
+        try:
+            state = with_arrays(meta["recipe"], arrays) | {"names": rows.feature_names}
+            rows.recipe = Recipe.from_state(state)
+        except NONSENSE as error:
+            raise damaged(path, f"its recipe cannot be read ({error})") from None
+    return rows
+
+
+def _vocabulary(path: Path, text: bytes, meta: dict[str, Any]) -> np.ndarray:
+    try:
+        names = json.loads(text) if zlib.crc32(text) == meta["vocabulary"] else None
+    except (ValueError, RecursionError):
+        names = None
+    if not (
+        isinstance(names, list)
+        and len(names) == meta["n_features"]
+        and all(isinstance(name, str) for name in names)
+    ):
+        raise damaged(path, "vocabulary.json is not as it was written")
+    return np.array(names, dtype=object)
+
+
+def _labels(path: Path, arrays: dict[str, np.ndarray], n_labels: int | None) -> Any:
+    """One label a row, an indicator matrix, or None."""
+    if "label_indptr" not in arrays:
+        return arrays.get("labels")
+    try:
+        return indicator(arrays["label_indptr"], arrays["label_indices"], n_labels)
+    except ValueError as error:
+        raise damaged(path, f"its labels are not as they were written ({error})") from None
+
+
+class StoreSource(Source):
+    """The rows of a store as blocks, to be read like any other file."""
+
+    def __init__(self, rows: StoredRows) -> None:
+        super().__init__(rows.path)
+        self.rows = rows
+        self.n_features = self.rows.n_features
+        self.n_labels = self.rows.meta["n_labels"]
+        self.feature_names = self.rows.feature_names
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of rows that were written together."""
+        arrays = self.rows.arrays
+        self.rows.core  # noqa: B018  (looks at all rows)
+        begin = 0
+        for end in self.rows.meta["blocks"]:
+            indptr = arrays["indptr"][begin : end + 1]
+            entries = slice(int(indptr[0]), int(indptr[-1]))
+            yield Block(
+                indptr=indptr - indptr[0],
+                indices=arrays["indices"][entries],
+                data=arrays["data"][entries],
+                labels=_labels_between(arrays, begin, end),
+                done=end / self.rows.n_rows,
+            )
+            begin = end
+
+
+def _labels_between(arrays: dict[str, np.ndarray], begin: int, end: int) -> Labels | None:
+    if "labels" in arrays:
+        indptr = np.arange(end - begin + 1, dtype=np.int64)
+        return Labels(indptr=indptr, values=arrays["labels"][begin:end])
+    if "label_indptr" not in arrays:
+        return None
+    indptr = arrays["label_indptr"][begin : end + 1]
+    values = arrays["label_indices"][indptr[0] : indptr[-1]]
+    return Labels(indptr=indptr - indptr[0], values=values.astype(np.float64))

@@ -1,0 +1,166 @@
+"""The files of a store, all opened from one folder: where another store takes its place meanwhile,
+what was opened is still whole. Checksums are compared of the very files that are mapped."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import weakref
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sparsecluster.formats.source import ReadError
+from sparsecluster.rows.sharing import share_out
+from sparsecluster.storage.store_writer import BY_BLOCKS, HEADER, PIECE, npy_header
+
+# Only looked through, which takes no right to list it.
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+Result = TypeVar("Result")
+
+
+class StoreError(ReadError):
+    """A store that cannot be opened: damaged, of a newer version, or none at all."""
+
+
+def damaged(path: Path, what: str) -> StoreError:
+    """The error for a store that is not as it was written."""
+    return StoreError(f"{path} is damaged: {what}. Convert its source again.")
+
+
+def from_folder(path: Path, use: Callable[[int], Result]) -> Result:
+    """What is made of a folder that is open; again where another took its place meanwhile, because
+    the files of the first are being removed then."""
+    while True:
+        folder = os.open(path, FOLDER)
+        try:
+            return use(folder)
+        except (OSError, StoreError):
+            if _is_still_there(folder, path):
+                raise
+        finally:
+            os.close(folder)
+
+
+def _is_still_there(folder: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(folder), os.stat(path))
+    except OSError:
+        return False
+
+
+def is_store(path: Path) -> bool:
+    """Whether there is a store, or what was one."""
+    try:
+        return from_folder(path, has_meta)
+    except OSError:
+        return False
+
+
+def has_meta(folder: int) -> bool:
+    """Whether meta.json is a file; an OSError where it is missing."""
+    return stat.S_ISREG(os.stat("meta.json", dir_fd=folder).st_mode)
+
+
+class StoreFiles:
+    """The files of a store. Arrays stay open until their checksums were compared."""
+
+    def __init__(self, path: Path, folder: int) -> None:
+        self._path = path
+        self._folder = folder
+        self._opened = ExitStack()
+        weakref.finalize(self, self._opened.close)
+        self._arrays: dict[str, tuple[int, mmap.mmap]] = {}
+        self.n_bytes = 0  #: of all files together
+        self.verified = False
+
+    def read(self, name: str) -> bytes:
+        """All of a file."""
+        with os.fdopen(self._open(name), "rb") as file:
+            content = file.read()
+        self.n_bytes += len(content)
+        return content
+
+    def map(self, name: str, dtype: str, length: int) -> np.ndarray:
+        """An array, read-only, of this type and length; None of its values are read."""
+        file = self._open(f"{name}.npy")
+        self._opened.callback(os.close, file)
+        size = HEADER + length * np.dtype(dtype).itemsize
+        if os.fstat(file).st_size != size or os.pread(file, HEADER, 0) != npy_header(dtype, length):
+            raise damaged(self._path, f"{name}.npy is not as it was written")
+        try:
+            mapped = mmap.mmap(file, size, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise self._unreadable(f"{name}.npy", error) from None
+        self._arrays[name] = file, mapped
+        self.n_bytes += size
+        return np.frombuffer(mapped, dtype, length, HEADER)
+
+    def _open(self, name: str) -> int:
+        try:
+            # A pipe must not keep us waiting.
+            file = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._folder)
+        except FileNotFoundError:
+            raise damaged(self._path, f"{name} is missing") from None
+        except OSError as error:
+            raise self._unreadable(name, error) from None
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise damaged(self._path, f"{name} is not a file")
+        return file
+
+    def _unreadable(self, name: str, error: OSError) -> StoreError:
+        return StoreError(f"{self._path / name} cannot be read: {error.strerror}.")
+
+    def read_as_asked(self, name: str) -> None:
+        """Have the system read no more of a mapped file than what it is asked for: the core looks
+        ahead by itself, and what else is read would drive out what is needed."""
+        if hasattr(mmap, "MADV_RANDOM"):
+            self._arrays[name][1].madvise(mmap.MADV_RANDOM)
+
+    def verify(
+        self, path: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any], n_threads: int
+    ) -> None:
+        """Read everything, and compare all checksums, once."""
+        if self.verified:
+            return
+        indptr = arrays["indptr"]
+        if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != meta["n_entries"]:
+            raise damaged(path, "indptr.npy is not as it was written")
+        for name, array in arrays.items():
+            parts = _parts(name, arrays, meta["blocks"])
+            crc = partial(_crc, self._arrays[name][0], array.itemsize, parts)
+            if share_out(crc, len(parts), n_threads) != meta["checksums"][name]:
+                raise damaged(path, f"{name}.npy is not as it was written")
+        self.verified = True
+        self._opened.close()
+
+
+def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tuple[int, int]]:
+    """Which elements each block has of an array, or all of them."""
+    array, indptr = arrays[name], arrays["indptr"]
+    if name in BY_BLOCKS:
+        cuts = [0, *(int(indptr[end]) for end in ends)]
+    else:
+        cuts = [0, len(array)]
+    return list(pairwise(cuts))
+
+
+def _crc(file: int, itemsize: int, parts: list[tuple[int, int]], number: int) -> int:
+    """CRC-32 of some elements of a .npy file: read, not mapped, so that no more of it comes."""
+    begin, end = (HEADER + element * itemsize for element in parts[number])
+    crc = 0
+    while begin < end:
+        piece = os.pread(file, min(PIECE, end - begin), begin)
+        if not piece:
+            break
+        crc = zlib.crc32(piece, crc)
+        begin += len(piece)
+    return crc

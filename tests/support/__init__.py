@@ -1,0 +1,1 @@
+"""What the tests share: the oracle, problems to cluster, files to read."""
