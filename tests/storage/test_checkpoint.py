@@ -124,7 +124,7 @@ def test_dense_rows_and_weights_go_on_too(tmp_path):
 def test_another_fit_is_refused(tmp_path, changed, named):
     parameters = {"n_clusters": 5, "random_state": 0, "checkpoint": tmp_path}
     KMeans(**parameters).fit(X)
-    with pytest.raises(CheckpointError, match=rf"another fit \(other {named}\)"):
+    with pytest.raises(CheckpointError, match=rf"another fit \(different {named}\)"):
         KMeans(**{**parameters, **changed}).fit(X)
 
 
@@ -153,7 +153,7 @@ def test_rows_in_another_order_are_other_data(tmp_path):
 def test_other_dense_data_are_refused(tmp_path, kind, dtype):
     one, other = np.random.default_rng(0).random((2, 200, 6)).astype(dtype)
     kind(4, random_state=0, checkpoint=tmp_path).fit(one)
-    with pytest.raises(CheckpointError, match="other values"):
+    with pytest.raises(CheckpointError, match="different values"):
         kind(4, random_state=0, checkpoint=tmp_path).fit(other)
 
 

@@ -34,5 +34,5 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
 def make_assigner(algorithm: str, rows: Rows, setting: Setting) -> _core.Assigner:
     """The assigner of a fit; its SIMD rows of centers may take a quarter of the memory limit."""
     return _core.Assigner(
-        rows.core, algorithm, setting.n_threads, setting.memory_limit // 4, setting.metric
+        rows.core, algorithm, setting.n_threads, setting.memory_limit // 4, setting.metric.space
     )

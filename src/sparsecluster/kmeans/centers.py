@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.rows.rows import LARGEST_NORM2, check_input
+from sparsecluster.rows.rows import LARGEST_NORM2, MAX_INDEX, check_input
+from sparsecluster.storage.fields import check_array_of
 
 
 def to_core(centers: Any, n_features: int | None = None) -> _core.Centers:
@@ -58,17 +59,20 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
     return given
 
 
-def on_sphere(centers: Any) -> sp.csr_array:
-    """The directions of centers, for the cosine."""
-    centers = sp.csr_array(centers, dtype=np.float64, copy=True)
-    largest = abs(centers).max(axis=1).toarray().ravel()
-    if not largest.all():
-        raise ValueError(
-            f"Center {int(np.flatnonzero(largest == 0)[0])} to start from is zero and has no "
-            f"direction."
-        )
-    # By the largest value first, because the squares of tiny ones would vanish.
-    centers.data /= np.repeat(largest, np.diff(centers.indptr))
-    lengths = np.sqrt(np.asarray(centers.power(2).sum(axis=1)).ravel())
-    centers.data /= np.repeat(lengths, np.diff(centers.indptr))
+def check_stored(centers: Any, *, verify: bool) -> Any:
+    """Centers of a file whose type and shape fit; their values are read with `verify` alone."""
+    if sp.issparse(centers):
+        check_array_of(centers.data, np.float64, 1, "centers")
+    else:
+        check_array_of(centers, np.float64, 2, "centers")
+    if not 0 < min(centers.shape) <= max(centers.shape) <= MAX_INDEX:
+        raise ValueError(f"has centers of the shape {centers.shape}")
+    if verify:
+        values = centers.data if sp.issparse(centers) else centers
+        largest = float(max(-values.min(initial=0.0), values.max(initial=0.0)))
+        # The norms themselves take longer, and are rarely in doubt.
+        if not largest * (largest / LARGEST_NORM2) * centers.shape[1] <= 1:
+            norm2 = to_core(centers).norm2
+            if not np.all(norm2 <= LARGEST_NORM2):
+                raise ValueError("has centers that are not finite, or too large to square")
     return centers

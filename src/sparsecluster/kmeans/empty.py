@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsecluster import _core
+from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.rows import Rows
 
 # A row this near to its center, relative to its norm, lies on it: moving it would gain nothing.
@@ -25,8 +26,7 @@ def refill(
     centers: _core.Centers,
     labels: np.ndarray,
     weights: np.ndarray | None,
-    metric: str,
-    n_threads: int,
+    setting: Setting,
 ) -> tuple[list[int], list[int]]:
     """Move the farthest rows, by true distance, into the empty clusters; labels change in place.
 
@@ -35,13 +35,12 @@ def refill(
     """
     sizes = _sizes(labels, weights, centers.n_clusters)
     empty = list(np.flatnonzero(sizes == 0))
-    distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+    distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
     norm2 = rows.core.norm2[: len(labels)]
     movable = distance2 > COINCIDES**2 * norm2
     if weights is not None:
         movable &= weights > 0
-    if metric == "cosine":
-        movable &= norm2 > 0  # a row without direction makes no center
+    movable &= setting.metric.useful(norm2)
     candidates = np.flatnonzero(movable)
     # Without the last digits, so that equally far rows come in their order.
     mantissa, exponent = np.frexp(distance2[candidates])

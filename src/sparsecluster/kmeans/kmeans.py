@@ -1,10 +1,9 @@
-"""K-means for sparse data."""
+"""K-means for sparse data, by distance or by cosine."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,27 +13,25 @@ from sklearn.utils import check_random_state
 from sparsecluster import _core
 from sparsecluster.kmeans import assignment, refine, seeding
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.estimator import CenterEstimator
-from sparsecluster.kmeans.loop import Clustering, clustering_of, iterate
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.center_estimator import CenterEstimator
+from sparsecluster.kmeans.loop import Loop, Task, iterate
+from sparsecluster.kmeans.setting import SeedSetting, Setting
+from sparsecluster.kmeans.state import Clustering, RunState
 from sparsecluster.kmeans.stopping import shift_tolerance
 from sparsecluster.rows.checks import check_feature_names, check_weights
-from sparsecluster.rows.names import check_name
-from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
-from sparsecluster.rows.rows import Rows
+from sparsecluster.rows.metric import metric_of
+from sparsecluster.rows.parameters import By, Choice, Flag
+from sparsecluster.rows.resources import effective_memory_limit
 from sparsecluster.run import restarts
-from sparsecluster.run.history import Callback
-from sparsecluster.storage.checkpoint import (
-    RunCheckpoint,
-    RunState,
-    fingerprint,
-    open_checkpoint,
-    seconds,
-)
+from sparsecluster.run.history import Callback, IterationRecord
+from sparsecluster.storage.checkpoint import StateFile, fingerprint, open_checkpoint, seconds
+from sparsecluster.storage.fields import TEXT
 
 # The parameters that a result depends on.
 DECIDING = (
     "n_clusters",
+    "metric",
+    "zero_rows",
     "init",
     "init_options",
     "n_init",
@@ -52,15 +49,24 @@ class KMeans(CenterEstimator):
     ----------
     n_clusters : int, default=8
         Number of clusters.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        How rows are compared. With "cosine" (spherical k-means, Dhillon and Modha 2001) rows count
+        by their direction alone: they are taken at unit length, and so are the centers, each of
+        which is the direction of the mean of its rows. The bounds of "elkan" and "hamerly" are then
+        kept as angles (Schubert, Lang and Feher 2021).
+    zero_rows : {"error", "first"}, default="error"
+        With "cosine", what to do with rows that are zero and have no direction. "first": their
+        cosine with every center is 0, so they go to the first cluster; they do not move its center.
     init : str, array, sparse matrix or callable, default="k-means++"
         Where to start: one of the names that :func:`seed_centers` lists; "k-means++" is the greedy
-        form, ``2 + ln(n_clusters)`` candidates a step. An array or sparse matrix holds one center a
-        row. A callable gets ``(X, n_clusters, random_state=...)`` and returns such centers.
+        form, ``2 + ln(n_clusters)`` candidates per step. An array or sparse matrix holds one center
+        per row. A callable gets ``(X, n_clusters, random_state=...)`` and returns such centers.
     init_options : dict or None, default=None
         Options of the named way to start, for example ``{"chain_length": 30}`` with "mcmc".
-    n_init : int, default=1
+    n_init : int or "auto", default=1
         Number of runs from different starts; the one with the lowest cost is kept. Runs share X and
-        go side by side where there are several threads.
+        go side by side where there are several threads. "auto" is 10 for "random" and callables,
+        else 1.
     algorithm : {"auto", "lloyd", "elkan", "hamerly"}, default="auto"
         How rows are assigned. All give the same labels; they differ in speed and memory. "elkan"
         keeps a float per row and cluster.
@@ -94,6 +100,8 @@ class KMeans(CenterEstimator):
         has ended stays there too: remove the folder to begin anew.
     checkpoint_every : float or str, default=60
         Seconds (or "90s", "5m", "1h") after which an iteration is followed by a checkpoint.
+    copy_x : bool, default=True
+        Has no effect: X is never changed, and not copied. For scikit-learn's signature.
 
     Attributes
     ----------
@@ -102,7 +110,11 @@ class KMeans(CenterEstimator):
     labels_ : ndarray of shape (n_samples,), int32
         Nearest center of each row; always equal to ``predict(X)``.
     inertia_ : float
-        Weighted sum of the squared distances of the rows to their centers.
+        Weighted sum of the squared distances of the rows to their centers; with "cosine" twice that
+        of 1 - cos.
+    objective_ : float
+        What the literature minimises: the inertia, or with "cosine" the weighted sum of 1.5 - cos,
+        as in SPKM++.
     n_iter_ : int
         Iterations of the run that was kept.
     n_clusters_ : int
@@ -130,13 +142,23 @@ class KMeans(CenterEstimator):
     0.01
     """
 
+    _parameters = CenterEstimator._parameters | {
+        "algorithm": Choice(assignment.ALGORITHMS),
+        "refine": Choice(refine.METHODS).optional,
+        "checkpoint_every": By(seconds),
+        "copy_x": Flag(),
+    }
+    _fitted = CenterEstimator._fitted | {"algorithm_": TEXT}
+
     def __init__(
         self,
         n_clusters: int = 8,
         *,
+        metric: str = "euclidean",
+        zero_rows: str = "error",
         init: Any = "k-means++",
         init_options: dict[str, Any] | None = None,
-        n_init: int = 1,
+        n_init: int | str = 1,
         algorithm: str = "auto",
         refine: str | None = None,
         max_iter: int = 300,
@@ -148,8 +170,11 @@ class KMeans(CenterEstimator):
         callback: Callback | None = None,
         checkpoint: Any = None,
         checkpoint_every: float | str = 60,
+        copy_x: bool = True,
     ) -> None:
         self.n_clusters = n_clusters
+        self.metric = metric
+        self.zero_rows = zero_rows
         self.init = init
         self.init_options = init_options
         self.n_init = n_init
@@ -164,6 +189,7 @@ class KMeans(CenterEstimator):
         self.callback = callback
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.copy_x = copy_x
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
@@ -175,74 +201,75 @@ class KMeans(CenterEstimator):
         X : sparse matrix or array of shape (n_samples, n_features), Rows, or path
             Any scipy sparse format, or an array; what :func:`read` or :func:`open_store` gave, or
             the path of a file or a store. CSR and C-ordered arrays of float32 or float64 are used
-            as they are, without a copy, so they must not change during the fit.
+            as they are, without a copy, so they must not change during the fit; with "cosine" the
+            values are copied, unless all rows have unit length.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows, not negative.
         feature_names : sequence of str, optional
             Names of the columns, for :meth:`top_terms`.
         """
-        self._check_parameters()
-        n_threads = effective_n_threads(self.n_threads)
-        rows = self._check_rows(X, n_threads=n_threads, reset=True)
-        if rows.n_rows < self.n_clusters:
-            raise ValueError(
-                f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot "
-                f"be more clusters than rows."
-            )
+        self.check_parameters()
+        rows = self._rows_to_fit(X)
         weights = check_weights(sample_weight, rows)
         names = check_feature_names(feature_names, rows.n_features)
-        n_threads = threads_for(rows.core.nnz * self.n_clusters, n_threads)
-
-        best, algorithm = self._best_run(rows, weights, n_threads)
+        memory_limit = effective_memory_limit(self.memory_limit)
+        algorithm = assignment.choose_algorithm(self.algorithm, rows, self.n_clusters, memory_limit)
+        setting = Setting(
+            weights=weights,
+            memory_limit=memory_limit,
+            n_threads=self._threads_for(rows),
+            metric=metric_of(self.metric),
+        )
+        columns = _core.column_stats(rows.core, weights)
+        task = Task(
+            rows=rows,
+            setting=setting,
+            columns=columns,
+            algorithm=algorithm,
+            max_iter=self.max_iter,
+            tolerance=shift_tolerance(self.tol, columns),
+        )
+        best = self._best_run(task)
         centers = centers_.from_core(best.centers)
         self._remember(rows, names)
         self.algorithm_ = algorithm
-        self.cluster_centers_ = centers if rows.sparse else centers.toarray()
+        self._set_centers(centers if rows.sparse else centers.toarray())
         self.labels_ = best.labels
         self.inertia_ = best.inertia
+        self.objective_ = setting.metric.objective(best.inertia, rows.core.norm2, weights)
         self.n_iter_ = best.n_iter
         self.history_ = best.history
-        self.n_clusters_ = centers.shape[0]
-        self._n_features_out = self.n_clusters_
-        self._summarise(rows, weights)
         return self
 
-    def _summarise(self, rows: Rows, weights: np.ndarray | None) -> None:
-        """Set what else a kind of k-means tells of its fit."""
+    def _set_centers(self, centers: Any) -> None:
+        self.cluster_centers_ = centers
+        self.n_clusters_ = self._n_features_out = centers.shape[0]
 
-    def _best_run(
-        self, rows: Rows, weights: np.ndarray | None, n_threads: int
-    ) -> tuple[Clustering, str]:
-        random_state = check_random_state(self.random_state)
-        memory_limit = effective_memory_limit(self.memory_limit)
-        columns = _core.column_stats(rows.core, weights)
-        algorithm = assignment.choose_algorithm(self.algorithm, rows, self.n_clusters, memory_limit)
-        n_init = self.n_init if isinstance(self.init, str) or callable(self.init) else 1
-        if n_init < self.n_init:
+    def _best_run(self, task: Task) -> Clustering:
+        """The run of the lowest cost, of those from several starts."""
+        n_init, n_threads = self._starts(), task.setting.n_threads
+        if not isinstance(self.n_init, str) and n_init < self.n_init:
             warnings.warn(
-                f"n_init={self.n_init} is of no use with given centers: there is one run.",
+                f"Explicit initial center position passed: performing only one init in "
+                f"{type(self).__name__} instead of n_init={self.n_init}.",
                 RuntimeWarning,
                 stacklevel=3,
             )
+        random_state = check_random_state(self.random_state)
         seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
+        # A function of the user's may not stand being called from several threads.
+        together = min(n_init, n_threads) if isinstance(self.init, str) else 1
 
         def run_from(run: int, n_threads: int, on_iteration: Callback) -> Clustering:
             setting = SeedSetting(
+                **{**vars(task.setting), "n_threads": n_threads},
                 random_state=np.random.RandomState(seeds[run]),
-                weights=weights,
-                memory_limit=memory_limit,
-                n_threads=n_threads,
-                metric=self._metric,
             )
-            checkpoint = saved.run(run) if saved else None
-            return self._run(
-                rows, setting, columns, algorithm, checkpoint, on_iteration=on_iteration, run=run
-            )
+            file = saved.run(run) if saved else None
+            return self._run(replace(task, setting=setting, run=run), setting, file, on_iteration)
 
-        # A function of the user's may not stand being called from several threads.
-        together = min(n_init, n_threads) if isinstance(self.init, str) else 1
-        same_fit = self._fingerprint(rows, weights)
+        same_fit = self._fingerprint(task) if self.checkpoint is not None else {}
         with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
             seeds = saved.seeds(seeds) if saved else seeds
             found = restarts.run_all(
@@ -256,68 +283,51 @@ class KMeans(CenterEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return best, algorithm
+        return best
 
     def _run(
-        self,
-        rows: Rows,
-        setting: SeedSetting,
-        columns: _core.ColumnStats,
-        algorithm: str,
-        checkpoint: RunCheckpoint | None,
-        *,
-        on_iteration: Callback,
-        run: int,
+        self, task: Task, setting: SeedSetting, file: StateFile | None, on_iteration: Callback
     ) -> Clustering:
         """One run, from its start or from where it was."""
-        state = checkpoint.load(rows) if checkpoint else None
-        if state and state.finished:
-            return clustering_of(state, rows, setting)
+        state = RunState.load(file, task.rows) if file else None
         if state is None:
-            centers = seeding.seed(self.init, rows, self.n_clusters, setting, self.init_options)
-            state = RunState(centers=centers_.from_core(centers), history=[])
-            if checkpoint:
-                checkpoint.save(state)
+            start = seeding.seed(self.init, task.rows, self.n_clusters, setting, self.init_options)
+            state = RunState.at(start)
+            if file:
+                state.save(file)
+        if state.finished or state.refining:
+            clustering = Clustering.reached(state, task.rows, setting)
         else:
-            centers = state.core_centers()
-        common: dict[str, Any] = {
-            "columns": columns,
-            "max_iter": self.max_iter,
-            "on_iteration": on_iteration,
-            "run": run,
-        }
-        tolerance = shift_tolerance(self.tol, columns)
-        loop: Callable[..., Clustering] = partial(
-            iterate, rows, setting=setting, tolerance=tolerance, algorithm=algorithm, **common
-        )
-        if state.refining:
-            clustering = clustering_of(state, rows, setting)
-        else:
-            clustering = loop(centers, checkpoint=checkpoint, resumed=state)
+
+            def observe(record: IterationRecord, loop: Loop) -> Any:
+                stop = on_iteration(record)
+                if file and file.due and not (loop.settled or loop.near or stop):
+                    loop.state().save(file)
+                return stop
+
+            clustering = iterate(task, state, observe)
+        if state.finished:
+            return clustering
         if self.refine is not None:
             clustering = refine.first_variation(
-                rows,
-                clustering,
-                setting,
-                continue_loop=lambda centers, done: loop(centers, done=done),
-                checkpoint=checkpoint,
-                **common,
+                task, clustering, on_iteration=on_iteration, checkpoint=file
             )
-        if checkpoint and not clustering.stopped:
-            checkpoint.save(clustering.state(history=clustering.history))
+        if file and not clustering.stopped:
+            clustering.state().save(file)
         return clustering
 
-    def _fingerprint(self, rows: Rows, weights: np.ndarray | None) -> dict[str, Any]:
+    def _fingerprint(self, task: Task) -> dict[str, Any]:
         """What tells this fit from others, in a checkpoint."""
-        if self.checkpoint is None:
-            return {}
         parameters = {name: getattr(self, name) for name in DECIDING}
-        parameters |= {"metric": self._metric, "zero_rows": getattr(self, "zero_rows", None)}
-        return fingerprint(parameters, rows, weights)
+        return fingerprint(parameters, task.rows, task.setting.weights)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_name("algorithm", self.algorithm, assignment.ALGORITHMS)
-        seconds(self.checkpoint_every)
-        if self.refine is not None:
-            check_name("refine", self.refine, refine.METHODS)
+    def get_state(self) -> dict[str, Any]:
+        """What was fitted, in arrays and what JSON can hold."""
+        return super().get_state() | {"cluster_centers_": self.cluster_centers_}
+
+    def set_state(self, state: dict[str, Any], *, verify: bool) -> None:
+        """Take over what `get_state` gave."""
+        centers = centers_.check_stored(state.pop("cluster_centers_"), verify=verify)
+        self._set_centers(centers)
+        self.n_features_in_ = int(centers.shape[1])
+        super().set_state(state, verify=verify)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster.rows.rows import Rows
+from sparsecluster.storage.fields import check_array_of
 
 # Centers whose score is this near to the best one, by the squares that it is made of, are decided
 # among by the core; rounding and its rule for ties are far below.
@@ -47,6 +48,19 @@ class CentersByFeature:
             "values": turned.data.astype(np.float64),
             "norm2": np.asarray(sp.csr_array(centers).power(2).sum(axis=1)).ravel(),
         }
+
+    @classmethod
+    def restored(cls, arrays: dict[str, Any], centers: Any) -> CentersByFeature:
+        """From stored arrays, if their lengths fit; lists are checked where they are used."""
+        if not sp.issparse(centers):
+            raise ValueError("has dense centers by feature")
+        types = {"indptr": np.int64, "clusters": np.int32, "values": np.float64, "norm2": np.float64}
+        parts = [check_array_of(arrays[name], types[name], 1, "by_feature") for name in types]
+        indptr, clusters, values, norm2 = parts
+        lengths = (len(norm2), len(indptr), len(clusters), len(values))
+        if lengths != (centers.shape[0], centers.shape[1] + 1, centers.nnz, centers.nnz):
+            raise ValueError("has centers by feature of another length")
+        return cls(indptr, clusters, values, norm2, centers)
 
     def candidates(self, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
         """The nearest center of each row, -1 where several may be; and which ones these are.

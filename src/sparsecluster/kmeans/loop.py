@@ -1,9 +1,11 @@
-"""The loop of k-means: assign, refill, update, stop. What varies is passed in."""
+"""The loop of k-means: assign, refill, update, stop? What varies is passed in."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -11,157 +13,151 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import make_assigner
 from sparsecluster.kmeans.empty import empty_clusters, refill, warn_fewer_distinct
-from sparsecluster.kmeans.nested import NestedBatches
 from sparsecluster.kmeans.setting import Setting
+from sparsecluster.kmeans.state import Clustering, RunState
 from sparsecluster.kmeans.stopping import total_shift
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.history import Callback, IterationRecord
-from sparsecluster.storage.checkpoint import RunCheckpoint, RunState
+from sparsecluster.run.history import IterationRecord
 
 # An update gives the cost as a difference from the total scatter; below this share of it, too few
 # digits are left.
 FEW_DIGITS = 1e-5
 
 
-@dataclass
-class Clustering:
-    """What the loop ends with: every label is that of the nearest center."""
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a run is to do: which rows it clusters, how, and when it has done enough."""
 
-    centers: _core.Centers
-    labels: np.ndarray
-    inertia: float
-    history: list[IterationRecord]
-    converged: bool
-    stopped: bool = False  #: by the callback
+    rows: Rows
+    setting: Setting
+    columns: _core.ColumnStats
+    algorithm: str = "auto"
+    max_iter: int = 300
+    tolerance: float = 0.0  #: of the sum of the squared shifts of the centers
+    limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
+    run: int = 0  #: its number among the runs of a fit
 
-    @property
-    def n_iter(self) -> int:
-        return len(self.history)
 
-    def state(self, *, history: list[IterationRecord], refining: bool = False) -> RunState:
-        """What a checkpoint keeps of it: a run that has ended, or goes on with single moves."""
-        return RunState(
-            centers=centers_.from_core(self.centers),
-            labels=self.labels,
-            history=history,
-            refining=refining,
-            finished=not refining,
-            converged=self.converged,
-            stopped=self.stopped,
+#: Called after each iteration; a true answer ends the run.
+Observer = Callable[[IterationRecord, "Loop"], Any]
+
+
+def iterate(task: Task, start: RunState, observe: Observer) -> Clustering:
+    """Move the centers until no label changes, they hardly shift, or `max_iter` is up."""
+    loop = Loop(task, start)
+    while loop.goes_on:
+        record = loop.step()
+        loop.stopped = bool(observe(record, loop))
+    return loop.finish()
+
+
+class Loop:
+    """A run between two iterations, from a start or from where it was."""
+
+    def __init__(self, task: Task, start: RunState) -> None:
+        self.task = task
+        self.history = list(start.history)
+        self.settled = self.near = self.stopped = False
+        self._begin(start.core_centers())
+        self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
+        if start.labels is not None:
+            self.labels[:] = start.labels
+            # Changes no center: they came from these labels.
+            self._sums.update(self.labels, self.centers, task.setting.n_threads)
+
+    def _begin(self, centers: _core.Centers) -> None:
+        task = self.task
+        self.centers, self._shift = centers, np.zeros(0)
+        self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
+        self._sums = _core.Sums(
+            task.rows.core,
+            task.columns,
+            task.setting.weights,
+            centers.n_clusters,
+            task.setting.metric.space,
+            task.limit,
         )
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is another iteration to come; there is one at least."""
+        over = self.settled or self.near or self.stopped
+        return not over and (not self.history or len(self.history) < self.task.max_iter)
 
-def clustering_of(state: RunState, rows: Rows, setting: Setting) -> Clustering:
-    """The clustering that a run had reached."""
-    assert state.labels is not None
-    centers = state.core_centers()
-    inertia = exact_cost(rows, centers, state.labels, setting.weights, setting.n_threads)
-    return Clustering(
-        centers, state.labels, inertia, list(state.history), state.converged, state.stopped
-    )
-
-
-def iterate(
-    rows: Rows,
-    centers: _core.Centers,
-    setting: Setting,
-    *,
-    columns: _core.ColumnStats,
-    tolerance: float,
-    max_iter: int,
-    on_iteration: Callback,
-    algorithm: str = "auto",
-    run: int = 0,
-    done: int = 0,
-    limit: _core.CenterLimit | None = None,
-    batches: NestedBatches | None = None,
-    checkpoint: RunCheckpoint | None = None,
-    resumed: RunState | None = None,
-) -> Clustering:
-    """Move the centers (in place) until no label changes, they hardly shift, or max_iter is up.
-
-    `done` iterations came before these; at least one is made. With `batches` (of the same rows) a
-    part of the rows takes part at first, and all do before the end. A `resumed` state is where the
-    centers come from, after some iterations.
-    """
-    weights, metric, n_threads = setting.weights, setting.metric, setting.n_threads
-    limit = limit or _core.CenterLimit()
-    all_labels = np.full(rows.n_rows, -1, dtype=np.int32)
-    assigner = make_assigner(algorithm, rows, setting)
-    sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric, limit)
-    shift = np.zeros(0)
-    history: list[IterationRecord] = []
-    settled = near = stopped = False
-    if resumed and resumed.labels is not None:
-        all_labels[:] = resumed.labels
-        history += resumed.history
-        sums.update(all_labels, centers, n_threads)  # changes no center: they came from these
-
-    while not (settled or near or stopped) and (not history or done + len(history) < max_iter):
+    def step(self, n_rows: int | None = None) -> IterationRecord:
+        """One iteration, of all rows or of the first ones: not fewer than before."""
         started = time.perf_counter()
-        labels = all_labels[: batches.size] if batches else all_labels
-        weights_ = None if weights is None else weights[: len(labels)]
-        whole = batches is None or batches.whole
-        _, distances, path = assigner.assign(centers, shift, labels)
-
-        refilled: list[int] = []
-        if len(empty_clusters(labels, weights_, centers.n_clusters)):
-            refilled, hopeless = refill(rows, centers, labels, weights_, metric, n_threads)
-            for row in refilled:
-                assigner.forget(row)
-            if hopeless and whole:
-                centers = drop_clusters(centers, labels, hopeless)
-                assigner = make_assigner(algorithm, rows, setting)
-                sums = _core.Sums(rows.core, columns, weights, centers.n_clusters, metric, limit)
-                shift = np.zeros(0)
-
-        moved, shift, cost = sums.update(labels, centers, n_threads)
-        if cost < FEW_DIGITS * sums.scatter:
-            cost = exact_cost(rows, centers, labels, weights_, n_threads)
-        settled = moved == 0 and not refilled
+        setting, labels = self.task.setting, self.labels[:n_rows]
+        weights = None if setting.weights is None else setting.weights[: len(labels)]
+        _, distances, path = self._assigner.assign(self.centers, self._shift, labels)
+        refilled = self._refill(labels, weights)
+        moved, self._shift, cost = self._sums.update(labels, self.centers, setting.n_threads)
+        if cost < FEW_DIGITS * self._sums.scatter:
+            cost = self._exact_cost(labels, weights)
+        self.settled = moved == 0 and not refilled
         record = IterationRecord(
-            iteration=done + len(history) + 1,
+            iteration=len(self.history) + 1,
             cost=cost,
-            shift=total_shift(shift),
+            shift=total_shift(self._shift),
             moved=moved,
             distances=distances,
             seconds=time.perf_counter() - started,
-            algorithm=algorithm,
+            algorithm=self.task.algorithm,
             path=path,
-            run=run,
+            run=self.task.run,
             rows=len(labels),
         )
-        history.append(record)
-        stopped = bool(on_iteration(record))
-        near = record.shift <= tolerance
-        if batches and not whole:
-            exhausted = batches.exhausted(labels, weights_, sums.mean_norm2, shift, metric)
-            if exhausted or settled or near:
-                batches.grow()
-                settled = near = False
-        if checkpoint and checkpoint.due and not (settled or near or stopped):
-            checkpoint.save(
-                RunState(centers=centers_.from_core(centers), labels=labels, history=history)
-            )
+        self.history.append(record)
+        self.near = record.shift <= self.task.tolerance
+        return record
 
-    if not settled:
-        # The centers moved after the labels were given: give them again.
-        assigner.assign(centers, shift, all_labels)
-    inertia = exact_cost(rows, centers, all_labels, weights, n_threads)
-    return Clustering(
-        centers, all_labels, inertia, history, converged=settled or near or stopped, stopped=stopped
-    )
+    def _refill(self, labels: np.ndarray, weights: np.ndarray | None) -> list[int]:
+        """Rows that went into clusters that were empty; a cluster that nothing can fill goes."""
+        rows, setting, centers = self.task.rows, self.task.setting, self.centers
+        if not len(empty_clusters(labels, weights, centers.n_clusters)):
+            return []
+        refilled, hopeless = refill(rows, centers, labels, weights, setting)
+        for row in refilled:
+            self._assigner.forget(row)
+        if hopeless and len(labels) == rows.n_rows:
+            self._begin(drop_clusters(centers, labels, hopeless))
+        return refilled
 
+    def state(self) -> RunState:
+        """What the run could go on from."""
+        return RunState(
+            centers=centers_.from_core(self.centers), labels=self.labels, history=self.history
+        )
 
-def exact_cost(
-    rows: Rows,
-    centers: _core.Centers,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    n_threads: int,
-) -> float:
-    """Weighted sum of the squared distances of the rows to the centers of their labels."""
-    return _core.own_cost(rows.core, centers, labels, weights, n_threads)
+    def standard_errors(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Squared standard errors of the centers by these rows, and how far they moved last."""
+        setting, norm2 = self.task.setting, self.task.rows.core.norm2[: len(labels)]
+        share = np.ones(len(labels)) if setting.weights is None else setting.weights[: len(labels)]
+        n_clusters, mean_norm2 = self.centers.n_clusters, self._sums.mean_norm2
+        sizes = np.bincount(labels, share, minlength=n_clusters)
+        squares = np.bincount(labels, share * norm2, minlength=n_clusters)
+        scatter = np.maximum(squares - sizes * mean_norm2, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error2 = scatter / (sizes * np.maximum(sizes - 1, 1))
+            return setting.metric.error2(error2, mean_norm2), self._shift
+
+    def finish(self) -> Clustering:
+        """The clustering: every label is that of the nearest center."""
+        if not self.settled:
+            # The centers moved after the labels were given: give them again.
+            self._assigner.assign(self.centers, self._shift, self.labels)
+        return Clustering(
+            centers=self.centers,
+            labels=self.labels,
+            inertia=self._exact_cost(self.labels, self.task.setting.weights),
+            history=self.history,
+            converged=self.settled or self.near or self.stopped,
+            stopped=self.stopped,
+        )
+
+    def _exact_cost(self, labels: np.ndarray, weights: np.ndarray | None) -> float:
+        rows, n_threads = self.task.rows, self.task.setting.n_threads
+        return _core.own_cost(rows.core, self.centers, labels, weights, n_threads)
 
 
 def drop_clusters(centers: _core.Centers, labels: np.ndarray, empty: list[int]) -> _core.Centers:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from sparsecluster.kmeans.loop import Loop, Observer, Task
+from sparsecluster.kmeans.state import Clustering, RunState
 from sparsecluster.rows.rows import Rows
 
 # A batch doubles when the standard error of the median center exceeds its shift by this factor. The
@@ -14,17 +18,12 @@ RHO = 0.5
 class NestedBatches:
     """Rows in a random order, of which the first take part; every batch holds the ones before.
 
-    `rows` are all rows by their place in the order; the first `size` of them take part. Rows that
-    are not `useful` come in the last batches.
+    `rows` are all rows by their place in the order. Rows that are not `useful` come in the last
+    batches.
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        first: int,
-        random_state: np.random.RandomState,
-        useful: np.ndarray,
-        rho: float = RHO,
+        self, rows: Rows, first: int, random_state: np.random.RandomState, useful: np.ndarray
     ) -> None:
         n_rows = rows.n_rows
         self.sizes = [min(first, n_rows)]
@@ -38,45 +37,33 @@ class NestedBatches:
         for begin, end in zip([0, *self.sizes[:-1]], self.sizes, strict=True):
             self.order[begin:end].sort()
         self.rows = rows.select(self.order)
-        self.rho = rho
-        self._stage = 0
 
-    @property
-    def whole(self) -> bool:
-        """Whether all rows take part."""
-        return self._stage == len(self.sizes) - 1
+    def iterate(self, task: Task, start: RunState, observe: Observer) -> Clustering:
+        """The loop on growing batches; labels are those of the rows as they were before."""
+        weights = task.setting.weights
+        if weights is not None:
+            weights = weights[self.order]
+        task = replace(task, rows=self.rows, setting=replace(task.setting, weights=weights))
+        loop, batch = Loop(task, start), 0
+        while loop.goes_on:
+            size, whole = self.sizes[batch], batch == len(self.sizes) - 1
+            record = loop.step(size)
+            loop.stopped = bool(observe(record, loop))
+            if not whole and (loop.settled or loop.near or exhausted(loop, size)):
+                batch += 1
+                loop.settled = loop.near = False
+        found = loop.finish()
+        labels = np.empty_like(found.labels)
+        labels[self.order] = found.labels
+        return replace(found, labels=labels)
 
-    @property
-    def size(self) -> int:
-        """How many rows take part."""
-        return self.sizes[self._stage]
 
-    def grow(self) -> None:
-        """Let twice as many rows take part."""
-        self._stage += 1
+def exhausted(loop: Loop, size: int) -> bool:
+    """Whether the centers move by less than what the batch knows about them.
 
-    def exhausted(
-        self,
-        labels: np.ndarray,
-        weights: np.ndarray | None,
-        mean_norm2: np.ndarray,
-        shift: np.ndarray,
-        metric: str,
-    ) -> bool:
-        """Whether the centers move by less than what the batch knows about them.
-
-        That is so when the standard error of a center, by the scatter of its rows about their mean,
-        exceeds its last shift `rho` times, for half of the centers.
-        """
-        share = np.ones(len(labels)) if weights is None else weights
-        sizes = np.bincount(labels, share, minlength=len(shift))
-        squares = np.bincount(
-            labels, share * self.rows.core.norm2[: len(labels)], minlength=len(shift)
-        )
-        scatter = np.maximum(squares - sizes * mean_norm2, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            error2 = scatter / (sizes * np.maximum(sizes - 1, 1))
-            if metric == "cosine":
-                error2 /= mean_norm2  # of the direction of the mean
-        certain = error2 < (self.rho * shift) ** 2
-        return bool(2 * np.count_nonzero(certain) <= len(shift))
+    That is so when the standard error of a center, by the scatter of its rows about their mean,
+    exceeds its last shift `RHO` times, for half of the centers.
+    """
+    error2, shift = loop.standard_errors(loop.labels[:size])
+    certain = error2 < (RHO * shift) ** 2
+    return bool(2 * np.count_nonzero(certain) <= len(shift))

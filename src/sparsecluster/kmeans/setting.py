@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparsecluster.rows.metric import EUCLIDEAN, Metric
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Weights of the rows, memory, threads, metric. By "cosine" the rows have unit norm."""
+    """Weights of the rows, memory, threads, metric; the rows are points of that metric."""
 
     weights: np.ndarray | None = None
     memory_limit: int = 2**62
     n_threads: int = 1
-    metric: str = "euclidean"
+    metric: Metric = EUCLIDEAN
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
+from sparsecluster.rows.parameters import check_number as check_number
 from sparsecluster.rows.rows import LARGEST_NORM2, Rows
 
 LEAST_WEIGHT = 1e-100  # above zero; what is lighter loses digits in sums and products
@@ -22,16 +22,8 @@ INPUT: dict[str, Any] = {
 }
 
 
-def check_number(name: str, value: Any, kind: Any, least: int) -> None:
-    """Refuse a parameter that is not a number of this kind, or too small."""
-    flag = isinstance(value, bool) and kind in (Integral, Real)
-    if flag or not isinstance(value, kind) or not value >= least:
-        noun = "a number" if kind is Real else "an integer"
-        raise ValueError(f"{name} must be {noun} of at least {least}, got {value!r}.")
-
-
 def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
-    """Weights as float64; None where none were given."""
+    """Weights as float64; None where none were given, or all are one."""
     if sample_weight is None:
         return None
     weights = _check_sample_weight(
@@ -45,7 +37,7 @@ def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
         raise ValueError(
             "sample_weight is too large: its sum times the squares of X overflows. Scale it first."
         )
-    return np.ascontiguousarray(weights)
+    return None if np.all(weights == 1) else np.ascontiguousarray(weights)
 
 
 def check_feature_names(names: Any, n_features: int) -> np.ndarray | None:

@@ -93,6 +93,10 @@ class Rows:
     #: Whether they are too large for the file to stay in memory, and are read anew in every pass.
     streamed = False
 
+    def checked(self) -> Rows:
+        """The same rows, after every check that was put off."""
+        return self
+
     def take(self, indices: np.ndarray) -> sp.csr_array:
         """The rows at these indices, in float64."""
         return sp.csr_array(self.picked(indices), dtype=np.float64)
@@ -282,7 +286,6 @@ def unit_rows(
     *,
     n_threads: int,
     allow_zero: bool = False,
-    advice: str = "Drop these rows.",
     memory_limit: int = 2**62,
 ) -> Rows:
     """The rows at unit length: a copy of the values, or the same rows where they have it already.
@@ -306,7 +309,8 @@ def unit_rows(
     if zero.any() and not allow_zero:
         row = rows.first_row + int(np.flatnonzero(zero)[0])
         raise ValueError(
-            f"Row {row} of X is zero and has no direction ({int(zero.sum())} such rows). {advice}"
+            f"Row {row} of X is zero and has no direction ({_count(int(zero.sum()), 'row')} in "
+            f"all). Drop such rows, or pass zero_rows='first' to put them into the first cluster."
         )
     lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0
     if np.all(lengths == 1):
@@ -344,6 +348,10 @@ def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:
         if not np.all(fine | (part == 0) if allow_zero else fine):
             return False
     return True
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def with_values(matrix: Any, values: np.ndarray) -> Any:

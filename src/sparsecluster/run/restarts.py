@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sparsecluster import _core
-from sparsecluster.kmeans.loop import Clustering
 from sparsecluster.rows.sharing import share_out
 from sparsecluster.run.history import Callback, IterationRecord
 
-Run = Callable[[int, int, Callback], Clustering]
+
+class Stoppable(Protocol):
+    """What a run gives: it knows whether a callback ended it."""
+
+    stopped: bool
+
+
+Result = TypeVar("Result", bound=Stoppable)
 
 
 def run_all(
-    run_from: Run, n_runs: int, together: int, *, n_threads: int, on_iteration: Callback
-) -> list[Clustering]:
+    run_from: Callable[[int, int, Callback], Result],
+    n_runs: int,
+    together: int,
+    *,
+    n_threads: int,
+    on_iteration: Callback,
+) -> list[Result]:
     """The results of `run_from(run, threads, on_iteration)`, `together` of them at a time.
 
     A callback that asks to stop ends all: runs that did not start are left out.
     """
     if together <= 1:
-        found: list[Clustering] = []
+        found: list[Result] = []
         while len(found) < n_runs and not (found and found[-1].stopped):
             found.append(run_from(len(found), n_threads, on_iteration))
         return found
@@ -34,7 +45,7 @@ def run_all(
                 stop.set()
             return stop.is_set()
 
-    def watched(run: int) -> Clustering | None:
+    def watched(run: int) -> Result | None:
         if stop.is_set() and run > 0:
             return None
         token.watch()

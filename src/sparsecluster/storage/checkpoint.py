@@ -1,7 +1,4 @@
-"""Checkpoints: the states of the runs of a fit in a folder, from which a killed fit goes on.
-
-Centers are a function of the labels, and labels of the centers, so a run that goes on from either
-ends where it would have ended."""
+"""Checkpoints: the states of a fit in a folder, from which a killed fit resumes."""
 
 from __future__ import annotations
 
@@ -11,55 +8,33 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster import _core
-from sparsecluster.kmeans import centers as centers_
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.history import IterationRecord
 from sparsecluster.storage.atomic import atomic_file
 from sparsecluster.storage.tensors import Packer, TensorFile, unpack, write_tensors
 
 FORMAT = "sparsecluster checkpoint"
 VERSION = 1
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+State = TypeVar("State")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be gone on from: of another fit, in use, or damaged."""
+    """A checkpoint that a fit cannot resume from: of another fit, in use, or damaged."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunState:
-    """Where a run is: at its start, in its loop, among single moves, or at its end."""
-
-    centers: sp.csr_array
-    history: list[IterationRecord]
-    labels: np.ndarray | None = None  #: None at the start
-    refining: bool = False
-    finished: bool = False
-    converged: bool = False
-    stopped: bool = False
-
-    def core_centers(self) -> _core.Centers:
-        """The centers as the core wants them, a copy."""
-        return centers_.to_core(self.centers)
-
-
-class RunCheckpoint:
-    """The file of one run."""
+class StateFile:
+    """A file in the folder of a fit that holds one state, which is written again and again."""
 
     def __init__(self, path: Path, fingerprint: dict[str, Any], every: float) -> None:
-        self._path = path
-        self._fingerprint = fingerprint
-        self._every = every
+        self._path, self._fingerprint, self._every = path, fingerprint, every
         self._last = time.monotonic()
 
     @property
@@ -67,75 +42,73 @@ class RunCheckpoint:
         """Whether it is time to write again."""
         return time.monotonic() - self._last >= self._every
 
-    def save(self, state: RunState) -> None:
-        """Write a state in the place of the one before."""
-        packed = {
-            "centers": state.centers,
-            "labels": state.labels,
-            "history": [asdict(record) for record in state.history],
-            **{name: getattr(state, name) for name in _FLAGS},
+    def save(self, state: dict[str, Any]) -> None:
+        """Write a state, of arrays and what JSON can hold, in the place of the one before."""
+        packer = Packer()
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "fit": self._fingerprint,
+            "state": packer.pack(state, "state"),
         }
-        _write(self._path, self._fingerprint, packed)
+        with atomic_file(self._path) as partial:
+            write_tensors(partial, document, packer.tensors)
         self._last = time.monotonic()
 
-    def load(self, rows: Rows) -> RunState | None:
-        """The state that was written last; None where none was."""
-        packed = _read(self._path, self._fingerprint)
-        if packed is None:
+    def load(self, restore: Callable[[dict[str, Any]], State]) -> State | None:
+        """What `restore` makes of the state that was written last; None where none was."""
+        if not self._path.exists():
             return None
         try:
-            state = RunState(
-                centers=packed["centers"],
-                history=[IterationRecord(**record) for record in packed["history"]],
-                labels=None if packed["labels"] is None else np.array(packed["labels"]),
-                **{name: bool(packed[name]) for name in _FLAGS},
-            )
-            _check_state(state, rows)
-        except (KeyError, TypeError, ValueError) as error:
-            raise _damaged(self._path, error) from None
-        return state
-
-
-_FLAGS = ("refining", "finished", "converged", "stopped")
-
-
-def _check_state(state: RunState, rows: Rows) -> None:
-    if not sp.issparse(state.centers) or state.centers.shape[1] != rows.n_features:
-        raise ValueError("the centers are of a wrong shape")
-    if not np.isfinite(state.centers.data).all():
-        raise ValueError("the centers are not finite")
-    if state.labels is None:
-        return
-    if state.labels.shape != (rows.n_rows,) or state.labels.dtype != np.int32:
-        raise ValueError("the labels are of a wrong shape")
-    if state.labels.min() < 0 or state.labels.max() >= state.centers.shape[0]:
-        raise ValueError("a label is out of range")
+            file = TensorFile(self._path, mmap=False)
+            document = file.document
+            if document.get("format") != FORMAT:
+                raise ValueError("is not a checkpoint")
+            if document.get("version") != VERSION:
+                raise ValueError(f"is of version {document.get('version')}, not {VERSION}")
+            found = document["fit"]
+            if found == self._fingerprint:
+                return restore(dict(unpack(document["state"], file.tensors(verify=True))))
+            other = [name for name, value in self._fingerprint.items() if found.get(name) != value]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise CheckpointError(
+                f"Cannot resume from {self._path}: it {error}. Remove {self._path.parent} to start "
+                f"again."
+            ) from None
+        raise CheckpointError(
+            f"{self._path.parent} holds the checkpoint of another fit (different "
+            f"{', '.join(other)}). Remove it, or choose another folder."
+        )
 
 
 class Checkpoint:
     """The folder of a fit: what its runs start from, and a file for each of them."""
 
     def __init__(self, folder: Path, fingerprint: dict[str, Any], every: float) -> None:
-        self._folder = folder
-        self._fingerprint = fingerprint
-        self._every = every
+        self._folder, self._fingerprint, self._every = folder, fingerprint, every
+
+    def _file(self, name: str) -> StateFile:
+        path = self._folder / f"{name}.safetensors"
+        return StateFile(path, self._fingerprint, self._every)
 
     def seeds(self, drawn: np.ndarray) -> np.ndarray:
         """The seeds of the runs: those that the fit began with, or those that were drawn now."""
-        path = self._folder / "fit.safetensors"
-        packed = _read(path, self._fingerprint)
-        if packed is None:
-            _write(path, self._fingerprint, {"seeds": drawn.astype(np.int64)})
-            return drawn
-        seeds = packed.get("seeds")
-        if not isinstance(seeds, np.ndarray) or seeds.shape != drawn.shape:
-            raise _damaged(path, ValueError("the seeds are of a wrong shape"))
-        return np.array(seeds)
 
-    def run(self, number: int) -> RunCheckpoint:
+        def restored(state: dict[str, Any]) -> np.ndarray:
+            seeds = state.get("seeds")
+            if not isinstance(seeds, np.ndarray) or seeds.shape != drawn.shape:
+                raise ValueError("the seeds are of a wrong shape")
+            return np.array(seeds)
+
+        file = self._file("fit")
+        known = file.load(restored)
+        if known is None:
+            file.save({"seeds": drawn.astype(np.int64)})
+        return drawn if known is None else known
+
+    def run(self, number: int) -> StateFile:
         """What belongs to one run."""
-        path = self._folder / f"run-{number}.safetensors"
-        return RunCheckpoint(path, self._fingerprint, self._every)
+        return self._file(f"run-{number}")
 
 
 @contextlib.contextmanager
@@ -159,8 +132,6 @@ def open_checkpoint(
         yield Checkpoint(folder, fingerprint, seconds(every))
     finally:
         os.close(lock)
-
-
 def seconds(every: Any) -> float:
     """A time in seconds: a number, or like '90s', '5m', '1h'."""
     found: float = -1
@@ -237,44 +208,3 @@ def _described(name: str, value: Any) -> Any:
         f"type {type(value).__name__}. Give a name or numbers."
     )
 
-
-def _write(path: Path, fingerprint: dict[str, Any], packed: dict[str, Any]) -> None:
-    packer = Packer()
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "fit": fingerprint,
-        "state": packer.pack(packed, "state"),
-    }
-    with atomic_file(path) as partial:
-        write_tensors(partial, document, packer.tensors)
-
-
-def _read(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any] | None:
-    """What was written, for the same fit."""
-    if not path.exists():
-        return None
-    try:
-        file = TensorFile(path, mmap=False)
-        document = file.document
-        if document.get("format") != FORMAT:
-            raise ValueError("is not a checkpoint")
-        if document.get("version") != VERSION:
-            raise ValueError(f"is of version {document.get('version')}, not {VERSION}")
-        found = document["fit"]
-        packed = unpack(document["state"], file.tensors(verify=True))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _damaged(path, error) from None
-    if found != fingerprint:
-        other = [name for name in fingerprint if found.get(name) != fingerprint[name]]
-        raise CheckpointError(
-            f"{path.parent} holds the checkpoint of another fit (other {', '.join(other)}). Remove "
-            f"it, or choose another folder."
-        )
-    return dict(packed)
-
-
-def _damaged(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(
-        f"{path} cannot be gone on from: it {error}. Remove {path.parent} to start again."
-    )

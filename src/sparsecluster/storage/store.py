@@ -77,6 +77,10 @@ class StoredRows(Rows):
             self._core = self._checked()
         return self._core
 
+    def checked(self) -> StoredRows:
+        _ = self.core
+        return self
+
     def _checked(self) -> _core.Rows:
         try:
             core = core_rows(self.matrix)

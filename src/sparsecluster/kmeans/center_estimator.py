@@ -1,0 +1,237 @@
+"""Estimators whose clusters are centers: predict, transform, score, top terms; no fit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sparsecluster import _core
+from sparsecluster.base import SparseEstimator
+from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans import seeding
+from sparsecluster.kmeans.assignment import make_assigner
+from sparsecluster.kmeans.lookup import CentersByFeature
+from sparsecluster.kmeans.setting import Setting
+from sparsecluster.rows.checks import check_feature_names, check_weights
+from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
+from sparsecluster.rows.parameters import Anything, Choice, Number, check_number, integer
+from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
+from sparsecluster.rows.rows import Rows
+from sparsecluster.storage.fields import HISTORY, INTEGER, LABELS, NUMBER
+
+
+class CenterEstimator(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SparseEstimator, ABC
+):
+    """A clustering by its centers: every row belongs to the nearest one."""
+
+    _parameters = SparseEstimator._parameters | {
+        "n_clusters": integer(1),
+        "metric": Choice(METRICS),
+        "zero_rows": Choice(ZERO_ROWS),
+        "n_init": Choice(["auto"]) | integer(1),
+        "max_iter": integer(1),
+        "tol": Number(0),
+        "init": Anything(),
+    }
+    _fitted = SparseEstimator._fitted | {
+        "labels_": LABELS,
+        "inertia_": NUMBER,
+        "objective_": NUMBER,
+        "n_iter_": INTEGER,
+        "history_": HISTORY,
+    }
+
+    # What a subclass has: the parameters of its fit, among them these,
+    n_clusters: int
+    metric: str
+    init: Any
+    init_options: dict[str, Any] | None
+    n_init: int | str
+    zero_rows: str
+    # and what its fit finds.
+    cluster_centers_: Any
+    labels_: np.ndarray
+
+    # Of a large model that was loaded: its centers once more, by feature.
+    _by_feature: CentersByFeature | None = None
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.init_options is not None and not isinstance(self.init_options, dict):
+            raise ValueError(f"init_options must be a dict or None, got {self.init_options!r}.")
+        if isinstance(self.init, str):
+            seeding.check_method(self.init, self.metric, self.init_options)
+        elif self.init_options:
+            raise ValueError("init_options have no effect unless init is a name.")
+
+    @abstractmethod
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> CenterEstimator:
+        """Cluster the rows of X."""
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> np.ndarray:
+        """Cluster the rows of X and return their labels."""
+        return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).labels_
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> np.ndarray:
+        """Cluster the rows of X and return their distances to the centers."""
+        return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).transform(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Nearest center of each row; of equally near ones the one of the lowest index.
+
+        Two centers a and b are equally near to a row x where the difference of the squared
+        distances, the sum over the columns of (a - b)(a + b - 2 x), is below 1e-12 of the sum of
+        the magnitudes of its terms. Columns in which the centers agree do not count, however large
+        the row is there.
+        """
+        self._check_is_fitted()
+        rows = self._points(X)
+        labels = self._looked_up(rows)
+        if labels is None:
+            labels = self._assign(rows, *self._centers_for(rows))
+        return labels
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Distances of each row to all centers (cosines: 1 - cos), in the float type of X."""
+        self._check_is_fitted()
+        rows = self._points(X)
+        centers, n_threads = self._centers_for(rows)
+        distances = np.empty((rows.n_rows, centers.n_clusters), dtype=rows.matrix.dtype)
+        _core.all_distances(rows.core, centers, distances, n_threads)
+        metric_of(self.metric).distances(distances, rows.core.norm2)
+        return distances
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
+        self._check_is_fitted()
+        rows = self._points(X)
+        centers, n_threads = self._centers_for(rows)
+        weights = check_weights(sample_weight, rows)
+        labels = self._assign(rows, centers, n_threads)
+        return -_core.own_cost(rows.core, centers, labels, weights, n_threads)
+
+    def top_terms(self, n_terms: int = 10, *, feature_names: Any = None) -> list[list[str]]:
+        """The columns with the largest values in each center, largest first.
+
+        Parameters
+        ----------
+        n_terms : int, default=10
+            How many to name for each cluster.
+        feature_names : sequence of str, optional
+            Names of the columns. By default those given to :meth:`fit`, those of its data frame, or
+            x0, x1, ...
+        """
+        self._check_is_fitted()
+        check_number("n_terms", n_terms, Integral, 1)
+        centers = sp.csr_array(self.cluster_centers_)
+        names: Any = check_feature_names(feature_names, centers.shape[1])
+        if names is None:
+            names = self.feature_names_
+        if names is None:
+            names = getattr(self, "feature_names_in_", [])
+        terms = []
+        for begin, end in zip(centers.indptr[:-1], centers.indptr[1:], strict=True):
+            order = np.argsort(-centers.data[begin:end], kind="stable")[:n_terms]
+            columns = centers.indices[begin:end][order[centers.data[begin:end][order] > 0]]
+            terms.append([str(names[c]) if c < len(names) else f"x{c}" for c in columns])
+        return terms
+
+    # --- what fit and predict share -----------------------------------------------------------
+
+    def _check_is_fitted(self) -> None:
+        check_is_fitted(self, "cluster_centers_")
+
+    def _points(self, X: Any, *, reset: bool = False) -> Rows:
+        """The rows of X as points of the metric."""
+        return metric_of(self.metric).rows(
+            self._enter(X, reset=reset),
+            n_threads=effective_n_threads(self.n_threads),
+            zero_rows=self.zero_rows,
+            memory_limit=effective_memory_limit(self.memory_limit),
+        )
+
+    def _rows_to_fit(self, X: Any) -> Rows:
+        rows = self._points(X, reset=True)
+        if rows.n_rows < self.n_clusters:
+            raise ValueError(
+                f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot "
+                f"be more clusters than rows."
+            )
+        return rows
+
+    def _starts(self) -> int:
+        """Runs, or starts, to try; as in scikit-learn "auto" is 10 for rows at random, else 1."""
+        if not (isinstance(self.init, str) or callable(self.init)):
+            return 1
+        if isinstance(self.n_init, str):
+            return 10 if self.init == "random" or callable(self.init) else 1
+        return self.n_init
+
+    def _threads_for(self, rows: Rows) -> int:
+        """Threads that a pass over the rows is worth."""
+        n_threads = effective_n_threads(self.n_threads)
+        return threads_for(rows.core.nnz * self.n_clusters, n_threads)
+
+    def _centers_for(self, rows: Rows) -> tuple[_core.Centers, int]:
+        """The centers in the core, and the threads that the rows are worth."""
+        centers = centers_.to_core(self.cluster_centers_, rows.n_features)
+        n_threads = effective_n_threads(self.n_threads)
+        return centers, threads_for(rows.core.nnz * centers.n_clusters, n_threads)
+
+    def _assign(self, rows: Rows, centers: _core.Centers, n_threads: int) -> np.ndarray:
+        labels = np.full(rows.n_rows, -1, dtype=np.int32)
+        setting = Setting(
+            n_threads=n_threads,
+            memory_limit=effective_memory_limit(self.memory_limit),
+            metric=metric_of(self.metric),
+        )
+        assigner = make_assigner("lloyd", rows, setting)
+        assigner.assign(centers, np.zeros(0), labels)
+        return labels
+
+    def _looked_up(self, rows: Rows) -> np.ndarray | None:
+        """Labels of a few rows by the lists of a model file; None where there are none of use."""
+        lists = self._by_feature
+        if lists is None or lists.of is not self.cluster_centers_:
+            return None
+        if lists.of.data.flags.writeable:
+            return None  # the centers may have been changed
+        if not metric_of(self.metric).useful(rows.core.norm2).all():
+            return None
+        found = lists.candidates(rows)
+        if found is None:
+            return None
+        labels, possible = found
+        doubtful = np.flatnonzero(labels < 0)
+        if len(doubtful):
+            some = centers_.to_core(lists.of[possible], rows.n_features)
+            labels[doubtful] = possible[self._assign(rows.select(doubtful), some, 1)]
+        return labels
+
+    # --- files --------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """What was fitted; of many sparse centers also lists by feature, for a small predict."""
+        self._check_is_fitted()
+        by_feature = CentersByFeature.arrays(self.cluster_centers_)
+        return super().get_state() | {"by_feature": by_feature}
+
+    def set_state(self, state: dict[str, Any], *, verify: bool) -> None:
+        """Take over what `get_state` gave, once the centers are there."""
+        by_feature = state.pop("by_feature", None)
+        if by_feature is not None:
+            self._by_feature = CentersByFeature.restored(by_feature, self.cluster_centers_)
+        super().set_state(state, verify=verify)

@@ -1,0 +1,119 @@
+"""A run at rest: where it could go on from, and what it ends with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.setting import Setting
+from sparsecluster.rows.rows import Rows
+from sparsecluster.run.history import IterationRecord
+from sparsecluster.storage.checkpoint import StateFile
+
+FLAGS = ("refining", "finished", "converged", "stopped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """Where a run is: at its start, in its loop, among single moves, or at its end.
+
+    Centers are a function of the labels, and labels of the centers, so a run that goes on from
+    either ends where it would have ended.
+    """
+
+    centers: sp.csr_array
+    history: list[IterationRecord]
+    labels: np.ndarray | None = None  #: None at the start
+    refining: bool = False
+    finished: bool = False
+    converged: bool = False
+    stopped: bool = False
+
+    @classmethod
+    def at(cls, centers: _core.Centers) -> RunState:
+        """The start of a run from these centers."""
+        return cls(centers=centers_.from_core(centers), history=[])
+
+    def core_centers(self) -> _core.Centers:
+        """The centers as the core wants them, a copy."""
+        return centers_.to_core(self.centers)
+
+    def save(self, file: StateFile) -> None:
+        """Write it in the place of the state before."""
+        records = [asdict(record) for record in self.history]
+        file.save({**vars(self), "history": records})
+
+    @classmethod
+    def load(cls, file: StateFile, rows: Rows) -> RunState | None:
+        """The state that was written last; None where none was."""
+
+        def restored(packed: dict[str, Any]) -> RunState:
+            state = cls(
+                centers=packed["centers"],
+                history=[IterationRecord(**record) for record in packed["history"]],
+                labels=None if packed["labels"] is None else np.array(packed["labels"]),
+                **{name: bool(packed[name]) for name in FLAGS},
+            )
+            state._check(rows)
+            return state
+
+        return file.load(restored)
+
+    def _check(self, rows: Rows) -> None:
+        if not sp.issparse(self.centers) or self.centers.shape[1] != rows.n_features:
+            raise ValueError("the centers are of a wrong shape")
+        if not np.isfinite(self.centers.data).all():
+            raise ValueError("the centers are not finite")
+        if self.labels is None:
+            return
+        if self.labels.shape != (rows.n_rows,) or self.labels.dtype != np.int32:
+            raise ValueError("the labels are of a wrong shape")
+        if self.labels.min() < 0 or self.labels.max() >= self.centers.shape[0]:
+            raise ValueError("a label is out of range")
+
+
+@dataclass
+class Clustering:
+    """What a run ends with: every label is that of the nearest center."""
+
+    centers: _core.Centers
+    labels: np.ndarray
+    inertia: float
+    history: list[IterationRecord]
+    converged: bool
+    stopped: bool = False  #: by the callback
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history)
+
+    @classmethod
+    def reached(cls, state: RunState, rows: Rows, setting: Setting) -> Clustering:
+        """The clustering of a run that had one."""
+        assert state.labels is not None
+        centers = state.core_centers()
+        inertia = _core.own_cost(
+            rows.core, centers, state.labels, setting.weights, setting.n_threads
+        )
+        history = list(state.history)
+        return cls(centers, state.labels, inertia, history, state.converged, state.stopped)
+
+    def state(self) -> RunState:
+        """That of a run that has ended."""
+        return RunState(
+            centers=centers_.from_core(self.centers),
+            labels=self.labels,
+            history=self.history,
+            finished=True,
+            converged=self.converged,
+            stopped=self.stopped,
+        )
+
+    def refining(self) -> RunState:
+        """That of a run that goes on with single moves."""
+        return replace(self.state(), refining=True, finished=False)

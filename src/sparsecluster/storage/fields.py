@@ -1,0 +1,110 @@
+"""How single attributes of a fit are stored, and checked when they come back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from sparsecluster.run.history import IterationRecord
+from sparsecluster.storage.tensors import Names
+
+RECORD_DTYPES = {"int": np.int64, "float": np.float64, "str": object}
+
+
+class Field:
+    """An attribute that is stored as it is."""
+
+    def pack(self, value: Any) -> Any:
+        """As arrays and what JSON can hold."""
+        return value
+
+    def unpack(self, name: str, value: Any, n_features: int) -> Any:
+        """The attribute, if it is what it should be."""
+        return value
+
+
+@dataclass(frozen=True)
+class Scalar(Field):
+    """A single value."""
+
+    kind: type
+
+    def pack(self, value: Any) -> Any:
+        return self.kind(value)
+
+    def unpack(self, name: str, value: Any, n_features: int) -> Any:
+        if isinstance(value, bool) or not isinstance(value, self.kind):
+            raise ValueError(f"has {value!r} as {name}")
+        return value
+
+
+@dataclass(frozen=True)
+class Array(Field):
+    """An array of one type and number of dimensions."""
+
+    dtype: Any
+    ndim: int = 1
+
+    def unpack(self, name: str, value: Any, n_features: int) -> Any:
+        return check_array_of(value, self.dtype, self.ndim, name)
+
+
+class FeatureNames(Field):
+    """Names of columns."""
+
+    def pack(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return np.array([str(one) for one in value], dtype=object)
+        return value
+
+    def unpack(self, name: str, value: Any, n_features: int) -> Any:
+        if value is not None and not (isinstance(value, Names) and len(value) <= n_features):
+            raise ValueError(f"has something else than names as {name}")
+        # scikit-learn compares these with the columns of data frames in ways of its own.
+        return np.array(value) if name == "feature_names_in_" else value
+
+
+class History(Field):
+    """The records of the iterations, column by column."""
+
+    def pack(self, value: Any) -> Any:
+        return {
+            name: np.array([getattr(record, name) for record in value], dtype=dtype)
+            for name, dtype in _record_dtypes().items()
+        }
+
+    def unpack(self, name: str, value: Any, n_features: int) -> Any:
+        dtypes = _record_dtypes()
+        known = {key: dtype for key, dtype in dtypes.items() if key in value}
+        missing = dtypes.keys() - known.keys() - _RECORD_DEFAULTS
+        if missing or value.keys() != known.keys():
+            raise ValueError(f"has a history of other columns than {', '.join(dtypes)}")
+        columns = []
+        for key, dtype in known.items():
+            column = value[key]
+            if dtype is object and isinstance(column, Names):
+                column = np.asarray(column)
+            columns.append(check_array_of(column, dtype, 1, key).tolist())
+        records = zip(*columns, strict=True)
+        return [IterationRecord(**dict(zip(known, record, strict=True))) for record in records]
+
+
+def _record_dtypes() -> dict[str, Any]:
+    return {field.name: RECORD_DTYPES[str(field.type)] for field in fields(IterationRecord)}
+
+
+# Columns that came later than the first model files.
+_RECORD_DEFAULTS = {"skipped", "center_distances"}
+
+
+def check_array_of(value: Any, dtype: Any, ndim: int, name: str) -> np.ndarray:
+    """An array, refused if it is of another type or number of dimensions."""
+    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != ndim:
+        raise ValueError(f"has something else than an array of {np.dtype(dtype)} as {name}")
+    return value
+
+
+INTEGER, NUMBER, TEXT = Scalar(int), Scalar(float), Scalar(str)
+LABELS, NAMES, HISTORY = Array(np.int32), FeatureNames(), History()
