@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans import seeding
 from sparsecluster.kmeans.assignment import make_assigner
 from sparsecluster.kmeans.lookup import CentersByFeature
 from sparsecluster.kmeans.loop import exact_cost
+from sparsecluster.kmeans.seeding.starting import check_method
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.checks import INPUT, check_feature_names, check_number, check_weights
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
@@ -341,7 +341,7 @@ class CenterEstimator(
         if self.init_options is not None and not isinstance(self.init_options, dict):
             raise ValueError(f"init_options must be a dict or None, got {self.init_options!r}.")
         if isinstance(self.init, str):
-            seeding.check_method(self.init, self._metric, self.init_options)
+            check_method(self.init, self._metric, self.init_options)
         elif self.init_options:
             raise ValueError("init_options are of no use unless init is a name.")
         if self.callback is not None and not callable(self.callback):

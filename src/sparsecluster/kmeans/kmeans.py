@@ -12,10 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
-from sparsecluster.kmeans import assignment, refine, seeding
+from sparsecluster.kmeans import assignment, refine
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.estimator import CenterEstimator
 from sparsecluster.kmeans.loop import Clustering, clustering_of, iterate
+from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.stopping import shift_tolerance
 from sparsecluster.rows.checks import check_feature_names, check_weights
@@ -274,7 +275,7 @@ class KMeans(CenterEstimator):
         if state and state.finished:
             return clustering_of(state, rows, setting)
         if state is None:
-            centers = seeding.seed(self.init, rows, self.n_clusters, setting, self.init_options)
+            centers = starting_centers(self.init, rows, self.n_clusters, setting, self.init_options)
             state = RunState(centers=centers_.from_core(centers), history=[])
             if checkpoint:
                 checkpoint.save(state)

@@ -16,12 +16,13 @@ from sklearn.utils import check_array, check_random_state
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans import seeding
 from sparsecluster.kmeans.batches import run_batches
 from sparsecluster.kmeans.estimator import ZERO_ROWS, CenterEstimator
 from sparsecluster.kmeans.loop import exact_cost, iterate
 from sparsecluster.kmeans.nested import NestedBatches
 from sparsecluster.kmeans.projection import METHODS as PROJECTIONS
+from sparsecluster.kmeans.seeding.shared import nearest_of
+from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.stopping import shift_tolerance
 from sparsecluster.kmeans.stream import Stream, Waiting, check_sums, distinct_rows, what_was_seen
@@ -280,14 +281,14 @@ class MiniBatchKMeans(CenterEstimator):
     def _best_start(self, rows: Rows, setting: SeedSetting) -> _core.Centers:
         tries = self.n_init if isinstance(self.init, str) or callable(self.init) else 1
         starts = [
-            seeding.seed(self.init, rows, self.n_clusters, setting, self.init_options)
+            starting_centers(self.init, rows, self.n_clusters, setting, self.init_options)
             for _ in range(tries)
         ]
         if tries == 1:
             return starts[0]
         costs = []
         for start in starts:
-            _, distance2 = seeding.nearest_of(rows, centers_.from_core(start), setting)
+            _, distance2 = nearest_of(rows, centers_.from_core(start), setting)
             costs.append(float(np.average(distance2, weights=setting.weights)))
         return starts[int(np.argmin(costs))]
 
