@@ -228,7 +228,7 @@ def settled(curve: Curve) -> bool:
 
 def cost_of(X: sp.csr_matrix, centers: Any, threads: int) -> float:
     """Squared distances of all rows to the nearest of these centers."""
-    from sparsecluster.kmeans.seeding import nearest_of
+    from sparsecluster.kmeans.seeding.shared import nearest_of
     from sparsecluster.kmeans.setting import Setting
     from sparsecluster.rows.rows import as_rows
 

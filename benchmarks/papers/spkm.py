@@ -35,7 +35,7 @@ PAPER_SPEED = {
 def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
     """Objectives and seeding seconds of SPKM++ and of the chains, seed by seed."""
     from sparsecluster import SphericalKMeans
-    from sparsecluster.kmeans import seeding
+    from sparsecluster.kmeans.seeding.registry import METHODS
     from sparsecluster.kmeans.setting import SeedSetting
     from sparsecluster.rows.rows import as_rows, unit_rows
 
@@ -56,7 +56,7 @@ def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
                 metric="cosine",
             )  # fmt: skip
             started = time.perf_counter()
-            seeding.METHODS[init](rows, K, setting, **options)
+            METHODS[init].load()(rows, K, setting, **options)
             found[way]["seconds"].append(time.perf_counter() - started)
     return found
 

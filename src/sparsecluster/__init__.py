@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sparsecluster.kmeans.kmeans import KMeans
     from sparsecluster.kmeans.minibatch import MiniBatchKMeans
     from sparsecluster.kmeans.projection import project_l1
-    from sparsecluster.kmeans.seeds import kmeans_plusplus, seed_centers
+    from sparsecluster.kmeans.seeding.seed_centers import kmeans_plusplus, seed_centers
     from sparsecluster.kmeans.spherical import SphericalKMeans
     from sparsecluster.prepare.convert import convert
     from sparsecluster.prepare.metalabels import metalabels
@@ -35,14 +35,14 @@ _HOMES = {
     "StoreError": "sparsecluster.storage.store",
     "TextOptions": "sparsecluster.formats.text",
     "convert": "sparsecluster.prepare.convert",
-    "kmeans_plusplus": "sparsecluster.kmeans.seeds",
+    "kmeans_plusplus": "sparsecluster.kmeans.seeding.seed_centers",
     "load_model": "sparsecluster.storage.model",
     "metalabels": "sparsecluster.prepare.metalabels",
     "open_store": "sparsecluster.storage.store",
     "project_l1": "sparsecluster.kmeans.projection",
     "read": "sparsecluster.prepare.read",
     "read_blocks": "sparsecluster.prepare.read",
-    "seed_centers": "sparsecluster.kmeans.seeds",
+    "seed_centers": "sparsecluster.kmeans.seeding.seed_centers",
 }
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -34,13 +34,13 @@ class SparseEstimator(BaseEstimator):
     for its rows and `_remember` when it has fitted them.
     """
 
-    _parameters: ClassVar[Mapping[str, Constraint]] = {
+    _parameters: ClassVar[dict[str, Constraint]] = {
         "n_threads": By(effective_n_threads),
         "memory_limit": By(effective_memory_limit),
         "verbose": integer(0),
         "callback": Function().optional,
     }
-    _fitted: ClassVar[Mapping[str, Field]] = {"feature_names_": NAMES, "feature_names_in_": NAMES}
+    _fitted: ClassVar[dict[str, Field]] = {"feature_names_": NAMES, "feature_names_in_": NAMES}
 
     n_threads: int | None
     memory_limit: int | str | None
@@ -52,6 +52,11 @@ class SparseEstimator(BaseEstimator):
     def check_parameters(self) -> None:
         """Refuse parameters that cannot be, before any work."""
         check_table(self._parameters, self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -136,7 +141,7 @@ class SparseEstimator(BaseEstimator):
     # --- progress -----------------------------------------------------------------------------
 
     def _reporter(self) -> Callback:
-        """What to call after each iteration: shows it, if asked to, and asks the user's callback."""
+        """What to call after each iteration: shows it, if asked to, then calls the callback."""
         show: Callable[[str], None] | None = None
         if self.verbose:
             from rich.console import Console

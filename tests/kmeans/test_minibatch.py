@@ -442,11 +442,6 @@ def test_nested_batches_double_and_each_holds_the_one_before():
     assert batches.sizes == [50, 100, 200, 400, 600]
     assert sorted(batches.order) == list(range(600))
     assert useful[batches.order[:400]].all()
-    sizes = [batches.size]
-    while not batches.whole:
-        batches.grow()
-        sizes.append(batches.size)
-    assert sizes == batches.sizes
     norm2 = (X.toarray() ** 2).sum(axis=1)
     np.testing.assert_allclose(batches.rows.core.norm2, norm2[batches.order])
 

@@ -298,3 +298,16 @@ def test_weights_of_a_start_are_those_of_the_fit():
     weights = weights_for(len(X))
     km = KMeans(13, random_state=0).fit(csr(X), sample_weight=weights)
     assert len(set(km.labels_[weights > 0])) == 13
+
+
+def test_squared_norms_are_accepted_and_change_nothing():
+    X, _ = problem("text")
+    _, plain = kmeans_plusplus(csr(X), 8, random_state=0)
+    norms = (X**2).sum(axis=1)
+    _, given = kmeans_plusplus(csr(X), 8, x_squared_norms=norms, random_state=0)
+    np.testing.assert_array_equal(given, plain)
+
+
+def test_squared_norms_of_another_length_are_refused():
+    with pytest.raises(ValueError, match="length of x_squared_norms 3 should be equal"):
+        kmeans_plusplus(np.eye(4), 2, x_squared_norms=np.ones(3))

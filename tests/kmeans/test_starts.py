@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from support.data import csr, dense, problem, weights_for
 
 from sparsecluster import KMeans, SphericalKMeans, seed_centers
-from sparsecluster.kmeans.seeding import METHODS
+from sparsecluster.kmeans.seeding.registry import METHODS
 
 ROWS = {"k-means++", "plain-k-means++", "spkm++", "mcmc", "k-means||", "oversample", "random"}
 CASES = [
@@ -208,7 +208,10 @@ def test_options_reach_the_method():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"init": "mcmc", "init_options": {"steps": 5}}, "'steps' is no option .* chain_length"),
+        (
+            {"init": "mcmc", "init_options": {"steps": 5}},
+            "'steps' is not .* chain_length",
+        ),
         ({"init": "random", "init_options": {"rounds": 5}}, "takes no options"),
         ({"init": "mcmc", "init_options": {"chain_length": 0}}, "at least 1"),
         ({"init": "mcmc", "init_options": {"chain_length": 2.5}}, "an integer"),

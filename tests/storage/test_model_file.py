@@ -129,7 +129,7 @@ def test_safetensors_of_others_is_refused(tmp_path):
 
 def test_newer_version_asks_for_an_upgrade(tmp_path):
     KMeans(2).fit(X).save(tmp_path / "model")
-    forge(tmp_path / "model", lambda header, document, data: document.update(version=2))
+    forge(tmp_path / "model", lambda header, document, data: document.update(version=3))
     with pytest.raises(ModelFileError, match="Upgrade sparsecluster"):
         load_model(tmp_path / "model")
 

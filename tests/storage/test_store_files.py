@@ -1,5 +1,6 @@
 """The files of a store: replaced while they are open, written by several, described wrongly."""
 
+import gc
 import json
 import os
 import pickle
@@ -83,6 +84,7 @@ def test_files_are_closed_once_they_were_compared(tmp_path):
     def n_open():
         return len(os.listdir("/proc/self/fd"))
 
+    gc.collect()
     before = n_open()
     rows = [open_store(store(tmp_path / "x.store", seed=1).path, verify=True) for _ in range(3)]
     assert n_open() <= before + 3 * len(rows[0].arrays)

@@ -172,7 +172,7 @@ class _Chosen:
         from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 
         estimator = self._made()
-        estimator._check_parameters()
+        estimator.check_parameters()
         effective_memory_limit(self.memory_limit)
         effective_n_threads(self.threads)
         return estimator

@@ -65,7 +65,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
 
     estimator = load_model(path, verify=verify or None)
     if getattr(estimator, "_waiting", None) is not None:
-        estimator._check_is_fitted()  # says how many rows it waits for
+        estimator.check_is_fitted()  # says how many rows it waits for
     parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
     centers = estimator.cluster_centers_
     stored = int(getattr(centers, "nnz", centers.size))

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from sparsecluster import _core
 from sparsecluster.base import SparseEstimator
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans import seeding
 from sparsecluster.kmeans.assignment import make_assigner
 from sparsecluster.kmeans.lookup import CentersByFeature
+from sparsecluster.kmeans.seeding.starting import check_method
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
@@ -59,6 +59,7 @@ class CenterEstimator(
     cluster_centers_: Any
     labels_: np.ndarray
 
+    _random_starts = 10
     # Of a large model that was loaded: its centers once more, by feature.
     _by_feature: CentersByFeature | None = None
 
@@ -67,9 +68,14 @@ class CenterEstimator(
         if self.init_options is not None and not isinstance(self.init_options, dict):
             raise ValueError(f"init_options must be a dict or None, got {self.init_options!r}.")
         if isinstance(self.init, str):
-            seeding.check_method(self.init, self.metric, self.init_options)
+            check_method(self.init, self.metric, self.init_options)
         elif self.init_options:
             raise ValueError("init_options have no effect unless init is a name.")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     @abstractmethod
     def fit(
@@ -97,7 +103,7 @@ class CenterEstimator(
         the magnitudes of its terms. Columns in which the centers agree do not count, however large
         the row is there.
         """
-        self._check_is_fitted()
+        self.check_is_fitted()
         rows = self._points(X)
         labels = self._looked_up(rows)
         if labels is None:
@@ -106,7 +112,7 @@ class CenterEstimator(
 
     def transform(self, X: Any) -> np.ndarray:
         """Distances of each row to all centers (cosines: 1 - cos), in the float type of X."""
-        self._check_is_fitted()
+        self.check_is_fitted()
         rows = self._points(X)
         centers, n_threads = self._centers_for(rows)
         distances = np.empty((rows.n_rows, centers.n_clusters), dtype=rows.matrix.dtype)
@@ -114,9 +120,20 @@ class CenterEstimator(
         metric_of(self.metric).distances(distances, rows.core.norm2)
         return distances
 
+    def nearest(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest center of each row, as `predict` gives it, and the squared distance to it.
+
+        For the cosine squared distances are those at unit length, 2 (1 - cos).
+        """
+        self.check_is_fitted()
+        rows = self._points(X)
+        centers, n_threads = self._centers_for(rows)
+        labels = self._assign(rows, centers, n_threads)
+        return labels, _core.own_distances(rows.core, centers, labels, n_threads)
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
-        self._check_is_fitted()
+        self.check_is_fitted()
         rows = self._points(X)
         centers, n_threads = self._centers_for(rows)
         weights = check_weights(sample_weight, rows)
@@ -134,7 +151,7 @@ class CenterEstimator(
             Names of the columns. By default those given to :meth:`fit`, those of its data frame, or
             x0, x1, ...
         """
-        self._check_is_fitted()
+        self.check_is_fitted()
         check_number("n_terms", n_terms, Integral, 1)
         centers = sp.csr_array(self.cluster_centers_)
         names: Any = check_feature_names(feature_names, centers.shape[1])
@@ -151,7 +168,8 @@ class CenterEstimator(
 
     # --- what fit and predict share -----------------------------------------------------------
 
-    def _check_is_fitted(self) -> None:
+    def check_is_fitted(self) -> None:
+        """Refuse to go on before there are centers."""
         check_is_fitted(self, "cluster_centers_")
 
     def _points(self, X: Any, *, reset: bool = False) -> Rows:
@@ -173,12 +191,12 @@ class CenterEstimator(
         return rows
 
     def _starts(self) -> int:
-        """Runs, or starts, to try; as in scikit-learn "auto" is 10 for rows at random, else 1."""
+        """Runs, or starts, to try; as in scikit-learn "auto" means several for rows at random."""
         if not (isinstance(self.init, str) or callable(self.init)):
             return 1
         if isinstance(self.n_init, str):
-            return 10 if self.init == "random" or callable(self.init) else 1
-        return self.n_init
+            return self._random_starts if self.init == "random" or callable(self.init) else 1
+        return int(self.n_init)
 
     def _threads_for(self, rows: Rows) -> int:
         """Threads that a pass over the rows is worth."""
@@ -225,7 +243,7 @@ class CenterEstimator(
 
     def get_state(self) -> dict[str, Any]:
         """What was fitted; of many sparse centers also lists by feature, for a small predict."""
-        self._check_is_fitted()
+        self.check_is_fitted()
         by_feature = CentersByFeature.arrays(self.cluster_centers_)
         return super().get_state() | {"by_feature": by_feature}
 

@@ -11,10 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
-from sparsecluster.kmeans import assignment, refine, seeding
+from sparsecluster.kmeans import assignment, refine
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.loop import Loop, Task, iterate
+from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.kmeans.state import Clustering, RunState
 from sparsecluster.kmeans.stopping import shift_tolerance
@@ -291,8 +292,9 @@ class KMeans(CenterEstimator):
         """One run, from its start or from where it was."""
         state = RunState.load(file, task.rows) if file else None
         if state is None:
-            start = seeding.seed(self.init, task.rows, self.n_clusters, setting, self.init_options)
-            state = RunState.at(start)
+            state = RunState.at(
+                starting_centers(self.init, task.rows, self.n_clusters, setting, self.init_options)
+            )
             if file:
                 state.save(file)
         if state.finished or state.refining:

@@ -54,7 +54,12 @@ class CentersByFeature:
         """From stored arrays, if their lengths fit; lists are checked where they are used."""
         if not sp.issparse(centers):
             raise ValueError("has dense centers by feature")
-        types = {"indptr": np.int64, "clusters": np.int32, "values": np.float64, "norm2": np.float64}
+        types = {
+            "indptr": np.int64,
+            "clusters": np.int32,
+            "values": np.float64,
+            "norm2": np.float64,
+        }
         parts = [check_array_of(arrays[name], types[name], 1, "by_feature") for name in types]
         indptr, clusters, values, norm2 = parts
         lengths = (len(norm2), len(indptr), len(clusters), len(values))

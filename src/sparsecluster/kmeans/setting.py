@@ -24,3 +24,11 @@ class SeedSetting(Setting):
     """The same for what draws at random."""
 
     random_state: np.random.RandomState
+
+    @property
+    def chances(self) -> np.ndarray | None:
+        """Weights as chances to be drawn; None where all are equal."""
+        weights = self.weights
+        if weights is None or np.all(weights == weights[0]):
+            return None
+        return weights / weights.sum()

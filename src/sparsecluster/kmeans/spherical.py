@@ -4,47 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from sparsecluster.kmeans.estimator import ZERO_ROWS
 from sparsecluster.kmeans.kmeans import KMeans
-from sparsecluster.rows.names import check_name
-from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import Callback
 
 
 class SphericalKMeans(KMeans):
-    """K-means by cosine, exact for every algorithm, on sparse or dense rows.
-
-    Rows count by their direction alone: they are taken at unit length, and so are the centers, each
-    of which is the direction of the mean of its rows (Dhillon and Modha 2001). The bounds of
-    "elkan" and "hamerly" are kept as angles (Schubert, Lang and Feher 2021).
+    """K-means by cosine: :class:`~sparsecluster.KMeans` whose `metric` is "cosine" by default.
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
-    zero_rows : {"error", "first"}, default="error"
-        What to do with rows that are zero and have no direction. "first": their cosine with every
-        center is 0, so they go to the first cluster; they do not move its center.
-    init, init_options, n_init, algorithm, refine, max_iter, tol, random_state, n_threads, \
-    memory_limit, verbose, callback, checkpoint, checkpoint_every
+    n_clusters, metric, zero_rows, init, init_options, n_init, algorithm, refine, max_iter, tol, \
+    random_state, n_threads, memory_limit, verbose, callback, checkpoint, checkpoint_every, copy_x
         As for :class:`~sparsecluster.KMeans`; `init` may also be "spkm++". Centers that are given
         are taken at unit length.
 
     Attributes
     ----------
-    cluster_centers_ : csr_array or ndarray of shape (n_clusters_, n_features)
-        Directions of the means, of unit length, in float64.
-    labels_ : ndarray of shape (n_samples,), int32
-        The center of the largest cosine; always equal to ``predict(X)``.
-    inertia_ : float
-        Weighted sum of the squared distances of the rows, at unit length, to their centers: twice
-        the sum of 1 - cos.
-    objective_ : float
-        The weighted sum of 1.5 - cos, as in SPKM++.
-    n_iter_, n_clusters_, history_, algorithm_, feature_names_
-        As for :class:`~sparsecluster.KMeans`; `cost` of the history is the inertia.
+    cluster_centers_, labels_, inertia_, objective_, n_iter_, n_clusters_, history_, algorithm_, \
+    feature_names_
+        As for :class:`~sparsecluster.KMeans`; the centers have unit length.
 
     Examples
     --------
@@ -60,10 +38,11 @@ class SphericalKMeans(KMeans):
         self,
         n_clusters: int = 8,
         *,
+        metric: str = "cosine",
         zero_rows: str = "error",
         init: Any = "k-means++",
         init_options: dict[str, Any] | None = None,
-        n_init: int = 1,
+        n_init: int | str = 1,
         algorithm: str = "auto",
         refine: str | None = None,
         max_iter: int = 300,
@@ -75,9 +54,12 @@ class SphericalKMeans(KMeans):
         callback: Callback | None = None,
         checkpoint: Any = None,
         checkpoint_every: float | str = 60,
+        copy_x: bool = True,
     ) -> None:
         super().__init__(
             n_clusters,
+            metric=metric,
+            zero_rows=zero_rows,
             init=init,
             init_options=init_options,
             n_init=n_init,
@@ -92,33 +74,5 @@ class SphericalKMeans(KMeans):
             callback=callback,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
+            copy_x=copy_x,
         )
-        self.zero_rows = zero_rows
-
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
-    ) -> SphericalKMeans:
-        """Cluster the rows of X by their directions; the parameters are those of KMeans.fit.
-
-        X is copied (its values alone, for CSR) unless its rows have unit length.
-        """
-        super().fit(X, sample_weight=sample_weight, feature_names=feature_names)
-        return self
-
-    @property
-    def _metric(self) -> str:
-        return "cosine"
-
-    def _summarise(self, rows: Rows, weights: np.ndarray | None) -> None:
-        # |x - c|^2 = |x|^2 + 1 - 2 cos, and |x| is 0 or 1.
-        filled = rows.core.norm2 > 0
-        if weights is None:
-            total, with_direction = float(rows.n_rows), float(np.count_nonzero(filled))
-        else:
-            total, with_direction = float(weights.sum()), float(weights @ filled)
-        cosines = 0.5 * (with_direction + total - self.inertia_)
-        self.objective_ = 1.5 * total - cosines
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_name("zero_rows", self.zero_rows, ZERO_ROWS)

@@ -16,7 +16,10 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.kmeans.stopping import total_shift
-from sparsecluster.rows.rows import Rows, as_rows
+from sparsecluster.rows.metric import Metric
+from sparsecluster.rows.parameters import check_number
+from sparsecluster.rows.rows import Rows
+from sparsecluster.storage.fields import check_array_of, pack_random_state, unpack_random_state
 
 # Starved centers are looked for each time that so many rows a cluster went by.
 ROWS_BETWEEN_CHECKS = 30
@@ -25,7 +28,7 @@ LARGEST_TERM = 1e100
 
 
 @dataclass(frozen=True)
-class Learned:
+class BatchResult:
     """What a batch was, seen from the centers before they moved."""
 
     labels: np.ndarray
@@ -34,7 +37,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StreamState:
     """What a stream needs to go on."""
 
     sums: sp.csr_array  #: of the rows that each center has seen, or the center to start from
@@ -43,7 +46,7 @@ class Kept:
     n_batches: int
     rows_since_check: int  #: rows that came since starved centers were looked for
 
-    def checked(self, metric: str) -> _core.Centers:
+    def checked(self, metric: Metric) -> _core.Centers:
         """The sums in the core; refuses numbers that no stream leaves and none could go on with."""
         sums = centers_.to_core(self.sums)
         counts, squares = self.counts, self.squares
@@ -57,10 +60,30 @@ class Kept:
                 and np.all(np.sqrt(sums.norm2) <= 1.001 * LARGEST_TERM * weight)
                 and np.all((np.abs(high + low - sums.norm2) <= slack) & (error >= 0))
                 and np.all(error <= slack)
-                and (metric == "euclidean" or np.all(sums.norm2 > 0))
+                and np.all(metric.useful(sums.norm2))
             ):
                 return sums
         raise ValueError("The sums of the stream contradict each other.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSetting:
+    """What a stream began with and keeps."""
+
+    metric: Metric
+    limits: tuple[Any, ...]  #: of the centers, as CenterLimit takes them
+    memory_limit: int
+    reassignment_ratio: float
+    made_with: dict[str, Any]  #: parameters that must not change
+
+    @property
+    def limit(self) -> _core.CenterLimit:
+        return _core.CenterLimit(*self.limits)
+
+    def learner(self, sums: _core.Centers, counts: np.ndarray) -> _core.MiniBatch:
+        """The core's part of a stream."""
+        head_limit = self.memory_limit // 4
+        return _core.MiniBatch(sums, counts, self.metric.space, self.limit, head_limit)
 
 
 class Stream:
@@ -74,23 +97,17 @@ class Stream:
         self,
         centers: _core.Centers,
         random_state: np.random.RandomState,
+        setting: StreamSetting,
         *,
-        metric: str,
-        limit: _core.CenterLimit,
-        memory_limit: int,
-        reassignment_ratio: float,
-        made_with: dict[str, Any],
         seen: tuple[np.ndarray, np.ndarray] | None = None,
         n_batches: int = 0,
     ) -> None:
-        self.random_state = random_state
-        self.made_with = made_with  #: parameters that must not change
-        self._setting = (metric, limit, memory_limit // 4)
-        self._ratio = reassignment_ratio
+        self.random_state, self.setting = random_state, setting
         # The centers of a version of the learner.
         self._shown: tuple[int, sp.csr_array] | None = None
         if seen is None:
-            sums, counts = centers.limited(limit, metric), np.zeros(centers.n_clusters)
+            sums = centers.limited(setting.limit, setting.metric.space)
+            counts = np.zeros(centers.n_clusters)
         else:
             # Shown as they are, not as the sums divided again.
             shown = centers_.from_core(centers)
@@ -98,42 +115,19 @@ class Stream:
             counts, times = seen
             times = np.where(counts > 0, times, 1.0)
             sums = centers_.to_core(shown * times[:, None])
-        self._made = _core.MiniBatch(sums, counts, *self._setting)
+        self._made = setting.learner(sums, counts)
         if n_batches:
             self._made.resume(self._made.state()[2], n_batches, 0)
-        self._kept: Kept | None = None
-
-    @classmethod
-    def restored(
-        cls,
-        kept: Kept,
-        centers: sp.csr_array,
-        random_state: np.random.RandomState,
-        *,
-        metric: str,
-        limit: _core.CenterLimit,
-        memory_limit: int,
-        reassignment_ratio: float,
-        made_with: dict[str, Any],
-    ) -> Stream:
-        """A stream that goes on where another one was; `kept` is checked when it is first used."""
-        stream = cls.__new__(cls)
-        stream.random_state = random_state
-        stream.made_with = made_with
-        stream._setting = (metric, limit, memory_limit // 4)
-        stream._ratio = reassignment_ratio
-        stream._shown = (0, centers)
-        stream._kept = kept
-        return stream
+        self._kept: StreamState | None = None
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> StreamState:
         """What the centers learn with."""
         kept = self._kept
         if kept is not None:
             return kept
         sums, counts, squares, n_batches, rows_since_check = self._learner.state()
-        return Kept(centers_.from_core(sums), counts, squares, n_batches, rows_since_check)
+        return StreamState(centers_.from_core(sums), counts, squares, n_batches, rows_since_check)
 
     @property
     def _learner(self) -> _core.MiniBatch:
@@ -141,8 +135,7 @@ class Stream:
         come, because to predict takes its centers alone."""
         kept = self._kept
         if kept is not None:
-            sums = kept.checked(self._setting[0])
-            made = _core.MiniBatch(sums, kept.counts, *self._setting)
+            made = self.setting.learner(kept.checked(self.setting.metric), kept.counts)
             made.resume(kept.squares, kept.n_batches, kept.rows_since_check)
             # No lock, which a signal handler or a fork might find held: the first one counts.
             self.__dict__.setdefault("_made", made)
@@ -162,7 +155,7 @@ class Stream:
         return shown[1]
 
     @property
-    def state(self) -> tuple[Kept, sp.csr_array]:
+    def state(self) -> tuple[StreamState, sp.csr_array]:
         """What the centers learn with, and the centers, of one moment."""
         while True:
             version, kept, centers = self._version, self.kept, self.centers
@@ -186,20 +179,20 @@ class Stream:
         if n_features > self._learner.n_features:
             self._learner.widen(n_features)
 
-    def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> Learned:
+    def learn(self, rows: Rows, weights: np.ndarray | None, n_threads: int) -> BatchResult:
         """Give each row its nearest center, then move the centers towards their rows."""
         labels = np.empty(rows.n_rows, dtype=np.int32)
         shift, distance2 = self._learner.learn(rows.core, weights, labels, n_threads)
         weighted = distance2 if weights is None else weights * distance2
         self._replace_starved(rows, weighted)
-        return Learned(labels, cost=math.fsum(weighted), shift=total_shift(shift))
+        return BatchResult(labels, cost=math.fsum(weighted), shift=total_shift(shift))
 
     def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> None:
         """Put centers that saw next to nothing where rows of this batch are far from theirs."""
         counts = self._learner.counts
         if self._learner.rows_since_check < ROWS_BETWEEN_CHECKS * len(counts):
             return
-        starved = np.flatnonzero(counts < self._ratio * counts.max())
+        starved = np.flatnonzero(counts < self.setting.reassignment_ratio * counts.max())
         chance = weighted / max(weighted.max(), np.finfo(float).tiny)
         far = np.flatnonzero((chance > 1e-12) & (rows.core.norm2 > 0))
         starved = starved[np.argsort(counts[starved], kind="stable")]
@@ -212,20 +205,44 @@ class Stream:
         self._learner.place(starved.astype(np.int32), rows.core, drawn, count)
 
     def __getstate__(self) -> dict[str, Any]:
-        metric, limit, head_limit = self._setting
         kept, centers = self.state
-        state = self.__dict__ | {
-            "_setting": (metric, limit.values, head_limit),
-            "_shown": (0, centers),
-            "_kept": kept,
-        }
+        state = self.__dict__ | {"_shown": (0, centers), "_kept": kept}
         state.pop("_made", None)
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        metric, limit, head_limit = state["_setting"]
-        self._setting = (metric, _core.CenterLimit(*limit), head_limit)
+    # --- files --------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """As arrays and what JSON can hold."""
+        kept, centers = self.state
+        return vars(kept) | {
+            "centers": centers,
+            "random_state": pack_random_state(self.random_state),
+            "made_with": self.setting.made_with,
+            "reassignment_ratio": self.setting.reassignment_ratio,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], setting: StreamSetting, *, verify: bool) -> Stream:
+        """A stream that goes on where another one was; sums are checked when they are used."""
+        centers = centers_.check_stored(state["centers"], verify=verify)
+        sums = centers_.check_stored(state["sums"], verify=False)
+        if not sp.issparse(centers) or not sp.issparse(sums) or centers.shape != sums.shape:
+            raise ValueError("has centers that do not fit to their sums")
+        counts = check_array_of(state["counts"], np.float64, 1, "counts")
+        squares = check_array_of(state["squares"], np.float64, 1, "squares")
+        if len(counts) != centers.shape[0]:
+            raise ValueError("has another number of counts than of centers")
+        for name in ("n_batches", "rows_since_check"):
+            check_number(name, state[name], int, 0)
+        kept = StreamState(sums, counts, squares, state["n_batches"], state["rows_since_check"])
+        if verify:
+            kept.checked(setting.metric)
+        stream = cls.__new__(cls)
+        stream.random_state = unpack_random_state(state["random_state"])
+        stream.setting = setting
+        stream._shown, stream._kept = (0, centers), kept
+        return stream
 
 
 def what_was_seen(
@@ -235,10 +252,9 @@ def what_was_seen(
     and how many times the center its rows add up to.
     """
     share = np.ones(rows.n_rows) if setting.weights is None else setting.weights
-    if setting.metric == "cosine":
-        share = share * (rows.core.norm2 > 0)
+    share = share * setting.metric.useful(rows.core.norm2)
     counts = np.bincount(labels, share, minlength=centers.n_clusters)
-    if setting.metric == "euclidean":
+    if setting.metric.centers_are_means:
         return counts, counts
     distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
     cosines = 0.5 * (rows.core.norm2 + 1 - distance2)
@@ -255,58 +271,3 @@ def check_sums(rows: Rows, weights: np.ndarray | None) -> None:
             f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in float64. "
             f"Scale the values first."
         )
-
-
-class Waiting:
-    """Rows that came before there were enough of them to start a stream."""
-
-    def __init__(self, random_state: np.random.RandomState) -> None:
-        self.random_state = random_state
-        self._matrix: Any = None
-        self._weights: np.ndarray | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """How many there are."""
-        return 0 if self._matrix is None else self._matrix.shape[0]
-
-    def joined_by(
-        self, rows: Rows, weights: np.ndarray | None, n_threads: int
-    ) -> tuple[Rows, np.ndarray | None]:
-        """These rows behind those that wait."""
-        if self._matrix is None:
-            return rows, weights
-        before = sp.csr_array(self._matrix)
-        before.resize((self.n_rows, rows.n_features))
-        joined = sp.vstack([before, sp.csr_array(rows.matrix)], format="csr")
-        if self._weights is not None or weights is not None:
-            weights = np.concatenate(
-                [
-                    np.ones(self.n_rows) if self._weights is None else self._weights,
-                    np.ones(rows.n_rows) if weights is None else weights,
-                ]
-            )
-        return as_rows(joined, n_threads=n_threads), weights
-
-    def keep(self, rows: Rows, weights: np.ndarray | None) -> None:
-        """Let these rows wait, as a copy."""
-        self._matrix = rows.matrix.copy()
-        self._weights = None if weights is None else weights.copy()
-
-
-def distinct_rows(
-    rows: Rows, weights: np.ndarray | None, useful: np.ndarray, n_threads: int
-) -> tuple[Rows, np.ndarray]:
-    """Of the useful rows each different one once, with the weight of all that are equal to it."""
-    kept = rows.picked(useful)
-    weights = None if weights is None else weights[useful]
-    matrix = sp.csr_array(kept, copy=True)
-    matrix.eliminate_zeros()
-    numbers: dict[bytes, int] = {}
-    group = np.empty(len(useful), dtype=np.int64)
-    for i, (begin, end) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
-        key = matrix.indices[begin:end].tobytes() + b"|" + matrix.data[begin:end].tobytes()
-        group[i] = numbers.setdefault(key, len(numbers))
-    first = np.unique(group, return_index=True)[1]
-    share = np.bincount(group, weights)
-    return as_rows(kept[first], n_threads=n_threads), share.astype(np.float64)

@@ -132,19 +132,17 @@ class Survey:
 
     def add(self, block: Any) -> None:
         """Count the rows of a block; they follow on those of the blocks before."""
-        rows, centers, n_threads = self._estimator._prepare(block)
-        labels = self._estimator._assign(rows, centers, n_threads)
-        distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+        labels, distance2 = self._estimator.nearest(block)
         self.sizes += np.bincount(labels, minlength=len(self.sizes))
         # One row after the other, so that the sums do not depend on where blocks end.
         np.add.at(self.costs, labels, distance2)
-        numbers = np.arange(self.n_rows, self.n_rows + rows.n_rows)
+        numbers = np.arange(self.n_rows, self.n_rows + len(labels))
         self._keep_nearest(labels, numbers, distance2)
         if self._labels is not None:
-            known = self._labels[self.n_rows : self.n_rows + rows.n_rows]
+            known = self._labels[self.n_rows : self.n_rows + len(labels)]
             self._different += int(np.count_nonzero(known != labels[: len(known)]))
-        self.n_rows += rows.n_rows
-        self.n_features = rows.n_features
+        self.n_rows += len(labels)
+        self.n_features = self._estimator.n_features_in_
 
     def _keep_nearest(self, *found: np.ndarray) -> None:
         clusters, rows, distance2 = (

@@ -83,7 +83,7 @@ def write_report(
     check_number("examples", examples, Integral, 0)
     if rows is None and texts is not None:
         raise ValueError("texts are of no use without rows.")
-    estimator._check_is_fitted()
+    estimator.check_is_fitted()
     content = _content(estimator, rows, terms, examples)
     content = replace(content, texts=_texts(content, rows, texts))
     page = _page(content, title or type(estimator).__name__)

@@ -29,7 +29,7 @@ def _note(content: Content) -> str:
         f"{columns} with the largest weights in the center; the bar beside each is its weight "
         f"against the largest of its cluster. Clusters, columns and rows are counted from 0."
     )
-    if content.survey is not None and content.estimator._metric == "cosine":
+    if content.survey is not None and content.estimator.metric == "cosine":
         said += " A squared distance is twice what the cosine lacks of 1."
     return said
 
@@ -121,7 +121,7 @@ def _cost_cells(survey: Survey, cluster: int) -> list[str]:
 def _neighbour(content: Content, found: Neighbours, cluster: int) -> str:
     alike, likeness = int(found.alike[cluster]), found.likeness[cluster]
     told = f"{_link(content, alike)} <small>{likeness:.3f}</small>"
-    if content.estimator._metric != "cosine":
+    if content.estimator.metric != "cosine":
         nearest = _link(content, int(found.nearest[cluster]))
         told += f"<small>nearest {nearest}: {found.distance[cluster]:.3g}</small>"
     return f'<td class="number" data-label="most alike" data-value="{likeness:.12g}">{told}</td>'
@@ -143,7 +143,7 @@ def pairs(content: Content) -> str:
     )
     measure = (
         "By the cosine of their centers: 1 for the same direction"
-        if content.estimator._metric == "cosine"
+        if content.estimator.metric == "cosine"
         else "By 2ab / (aa + bb) of their centers a and b: 1 if they are equal"
     )
     return (

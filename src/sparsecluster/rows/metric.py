@@ -22,6 +22,7 @@ class Metric:
 
     name = "euclidean"
     space = "euclidean"  #: of the core: where a center is the mean of its rows
+    centers_are_means = True
     least_l1 = 0.0  #: norm that every center has
     floor = 0.0  #: what seeding adds to squared distances, beside k-means++
 
@@ -56,6 +57,7 @@ class Cosine(Metric):
 
     name = "cosine"
     space = "cosine"  # where a center is the direction of the mean of its rows
+    centers_are_means = False
     least_l1 = 1.0
     floor = 1.0  # twice 1.5 - cos, less the squared distance
 

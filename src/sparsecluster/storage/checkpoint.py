@@ -132,6 +132,8 @@ def open_checkpoint(
         yield Checkpoint(folder, fingerprint, seconds(every))
     finally:
         os.close(lock)
+
+
 def seconds(every: Any) -> float:
     """A time in seconds: a number, or like '90s', '5m', '1h'."""
     found: float = -1
@@ -207,4 +209,3 @@ def _described(name: str, value: Any) -> Any:
         f"A checkpoint cannot tell whether {name} is the same when the fit goes on: it is of the "
         f"type {type(value).__name__}. Give a name or numbers."
     )
-

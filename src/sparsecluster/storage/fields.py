@@ -108,3 +108,33 @@ def check_array_of(value: Any, dtype: Any, ndim: int, name: str) -> np.ndarray:
 
 INTEGER, NUMBER, TEXT = Scalar(int), Scalar(float), Scalar(str)
 LABELS, NAMES, HISTORY = Array(np.int32), FeatureNames(), History()
+
+
+def pack_random_state(random_state: np.random.RandomState) -> dict[str, Any]:
+    """Where a generator is, as arrays and what JSON can hold."""
+    state: dict[str, Any] = random_state.get_state(legacy=False)
+    if state["bit_generator"] != "MT19937":
+        raise ValueError(
+            f"A stream that draws by {state['bit_generator']} cannot be saved. Use a random_state "
+            f"that is a number, or RandomState(seed)."
+        )
+    return {
+        "key": state["state"]["key"],
+        "position": state["state"]["pos"],
+        "has_gauss": state["has_gauss"],
+        "gauss": state["gauss"],
+    }
+
+
+def unpack_random_state(state: dict[str, Any]) -> np.random.RandomState:
+    """The generator, at the same place."""
+    key, position = state["key"], state["position"]
+    has_gauss, gauss = state["has_gauss"], state["gauss"]
+    check_array_of(key, np.uint32, 1, "the state of its random numbers")
+    # numpy believes the position, and would read what lies behind the key.
+    inside = type(position) is int and 0 <= position <= 624 and has_gauss in (0, 1)
+    if len(key) != 624 or not inside or not isinstance(gauss, float):
+        raise ValueError("has a state of its random numbers that cannot be")
+    random_state = np.random.RandomState()
+    random_state.set_state(("MT19937", key, position, has_gauss, gauss))
+    return random_state

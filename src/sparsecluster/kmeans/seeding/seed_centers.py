@@ -1,20 +1,20 @@
-"""Ways to start, as functions: what `init` of the estimators does, on its own."""
+"""The public functions: what `init` of the estimators does, on its own."""
 
 from __future__ import annotations
 
-import os
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array, check_random_state
 
-from sparsecluster.kmeans import seeding
+from sparsecluster.kmeans.seeding.starting import check_method, seed_by_name
 from sparsecluster.kmeans.setting import SeedSetting
-from sparsecluster.rows.checks import INPUT, check_number, check_weights
-from sparsecluster.rows.names import check_name
+from sparsecluster.prepare.entrance import enter
+from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.metric import metric_of
+from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
-from sparsecluster.rows.rows import Rows, as_rows, check_input, unit_rows
 
 
 def seed_centers(
@@ -40,8 +40,8 @@ def seed_centers(
     method : str, default="k-means++"
         - "k-means++": greedy, the best of several draws by squared distance at each step
           (`n_local_trials`, by default ``2 + ln(n_clusters)``);
-        - "plain-k-means++": one draw a step;
-        - "spkm++": draws in proportion to 1.5 less the cosine (for the cosine only);
+        - "plain-k-means++": one draw per step;
+        - "spkm++": draws in proportion to 1.5 - cosine (for the cosine only);
         - "mcmc": such draws approximated by Markov chains of `chain_length` steps (100), after a
           single pass;
         - "k-means||": `rounds` (5) of about `oversampling` (2) times `n_clusters` draws each, then
@@ -83,29 +83,21 @@ def seed_centers(
     ((2, 2), 2)
     """
     check_number("n_clusters", n_clusters, Integral, 1)
-    check_name("metric", metric, ("euclidean", "cosine"))
-    seeding.check_method(method, metric, options, name="method")
+    measure = metric_of(metric)
+    check_method(method, metric, options, name="method")
     threads = effective_n_threads(n_threads)
-    if isinstance(X, str | os.PathLike):
-        from sparsecluster.prepare.read import read
-
-        X = read(X)
-    if isinstance(X, Rows):
-        rows = X
-    else:
-        rows = as_rows(check_array(check_input(X), input_name="X", **INPUT), n_threads=threads)
+    rows = enter(X, n_threads=threads)
     if rows.n_rows < n_clusters:
         raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
-    if metric == "cosine":
-        rows = unit_rows(rows, n_threads=threads)
+    rows = measure.rows(rows, n_threads=threads)
     setting = SeedSetting(
         random_state=check_random_state(random_state),
         weights=check_weights(sample_weight, rows),
         memory_limit=effective_memory_limit(memory_limit),
         n_threads=threads_for(rows.core.nnz * n_clusters, threads),
-        metric=metric,
+        metric=measure,
     )
-    centers, indices = seeding.seed_by_name(method, rows, n_clusters, setting, options)
+    centers, indices = seed_by_name(method, rows, n_clusters, setting, options)
     if indices is not None:
         return rows.picked(indices), indices
     return (centers if rows.sparse else centers.toarray()), None
@@ -116,6 +108,7 @@ def kmeans_plusplus(
     n_clusters: int,
     *,
     sample_weight: Any = None,
+    x_squared_norms: Any = None,
     random_state: Any = None,
     n_local_trials: int | None = None,
     n_threads: int | None = None,
@@ -131,10 +124,12 @@ def kmeans_plusplus(
         How many to choose.
     sample_weight : array of shape (n_samples,), optional
         Weights of the rows.
+    x_squared_norms : array of shape (n_samples,), optional
+        Accepted for compatibility with scikit-learn and not needed: norms are computed anyway.
     random_state : int, RandomState or None, default=None
         Seed.
     n_local_trials : int, optional
-        Candidates tried a step, by default ``2 + ln(n_clusters)``; 1 is the plain form.
+        Candidates tried per step, by default ``2 + ln(n_clusters)``; 1 is the plain form.
     n_threads : int, optional
         Threads to use; the result does not depend on it.
     memory_limit : int or str, optional
@@ -157,6 +152,14 @@ def kmeans_plusplus(
     >>> sorted(centers.toarray().tolist())
     [[0.0, 1.0], [1.0, 0.0]]
     """
+    if x_squared_norms is not None:
+        X = enter(X, n_threads=effective_n_threads(n_threads))
+        length = len(check_array(x_squared_norms, ensure_2d=False, input_name="x_squared_norms"))
+        if length != X.n_rows:
+            raise ValueError(
+                f"The length of x_squared_norms {length} should be equal to the length of "
+                f"n_samples {X.n_rows}."
+            )
     options: dict[str, Any] = {}
     if n_local_trials is not None:
         check_number("n_local_trials", n_local_trials, Integral, 1)

@@ -1,0 +1,1 @@
+"""Ways to start k-means: a file each, and a registry that names them."""

@@ -1,0 +1,57 @@
+"""Clusters split in two, the costliest first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+from sparsecluster.kmeans.empty import warn_fewer_distinct
+from sparsecluster.kmeans.loop import Task, iterate
+from sparsecluster.kmeans.seeding.shared import draw_by_distance, means, n_candidates
+from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.state import RunState
+from sparsecluster.rows.rows import Rows
+
+
+def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array:
+    """Means of clusters that come from splitting the costliest cluster in two, again and again."""
+    parts = [np.arange(rows.n_rows)]
+    costs = [float(_core.column_stats(rows.core, setting.weights).scatter)]
+    while len(parts) < n_clusters and max(costs) > 0:
+        worst = int(np.argmax(costs))
+        members = parts[worst]
+        few = rows.select(members)
+        weights = None if setting.weights is None else setting.weights[members]
+        inner = replace(setting, weights=weights)
+        start = draw_by_distance(few, 2, inner, n_candidates(2))
+        if len(start) < 2:
+            costs[worst] = 0.0
+            continue
+        columns = _core.column_stats(few.core, weights)
+        task = Task(
+            rows=few,
+            setting=inner,
+            columns=columns,
+            tolerance=1e-4 * columns.mean_variance,
+            max_iter=50,
+        )
+        at = RunState(centers=few.take(start), history=[])
+        found = iterate(task, at, lambda record, loop: False)
+        halves = [members[found.labels == side] for side in (0, 1)]
+        if not all(map(len, halves)):
+            costs[worst] = 0.0
+            continue
+        distance2 = _core.own_distances(few.core, found.centers, found.labels, setting.n_threads)
+        if weights is not None:
+            distance2 = distance2 * weights
+        parts[worst : worst + 1] = halves
+        costs[worst : worst + 1] = [
+            float(distance2[found.labels == side].sum()) if len(halves[side]) > 1 else 0.0
+            for side in (0, 1)
+        ]
+    if len(parts) < n_clusters:
+        warn_fewer_distinct(len(parts), n_clusters)
+    return means(rows, parts, setting)

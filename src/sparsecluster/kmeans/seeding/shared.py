@@ -1,0 +1,110 @@
+"""What several ways to start share: draws by distance, nearest and farthest rows, means."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.assignment import make_assigner
+from sparsecluster.kmeans.setting import SeedSetting, Setting
+from sparsecluster.rows.rows import Rows
+
+
+def first_row(rows: Rows, setting: SeedSetting) -> int:
+    """A row at random, by weight."""
+    if setting.chances is None:
+        return int(setting.random_state.randint(rows.n_rows))
+    return int(setting.random_state.choice(rows.n_rows, p=setting.chances))
+
+
+def n_candidates(n_clusters: int) -> int:
+    """Rows that greedy k-means++ tries per step: 2 + ln K, as scikit-learn and sparsekmeans do.
+
+    (The text of SparseKmeans says log2; its package and scikit-learn take the natural logarithm.)
+    """
+    return 2 + int(np.log(n_clusters))
+
+
+def draw_by_distance(
+    rows: Rows, n_clusters: int, setting: SeedSetting, trials: int, floor: float = 0.0
+) -> np.ndarray:
+    """Rows drawn one by one by squared distance + `floor`, each the best of so many trials."""
+    needed = 8 * (n_clusters - 1) * trials
+    if trials > 1 and needed > max(setting.memory_limit, 2**30):
+        raise ValueError(
+            f"n_local_trials={trials} needs {needed / 1e9:.3g} GB of random numbers for "
+            f"{n_clusters} clusters, more than the memory limit. Try fewer."
+        )
+    first = first_row(rows, setting)
+    draws = setting.random_state.random_sample((n_clusters - 1, trials))
+    indices, _ = _core.greedy_kmeans_plusplus(
+        rows.core, n_clusters, first, draws, setting.weights, floor, setting.memory_limit,
+        setting.n_threads,
+    )  # fmt: skip
+    return np.asarray(indices)
+
+
+def nearest_of(
+    rows: Rows, centers: sp.csr_array, setting: Setting
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each row the nearest of the centers, and its squared distance."""
+    core = centers_.to_core(centers)
+    labels = np.full(rows.n_rows, -1, dtype=np.int32)
+    assigner = make_assigner("lloyd", rows, setting)
+    assigner.assign(core, np.zeros(0), labels)
+    return labels, _core.own_distances(rows.core, core, labels, setting.n_threads)
+
+
+def farthest_rows(
+    rows: Rows, count: int, setting: SeedSetting, *, start: sp.csr_array
+) -> np.ndarray:
+    """Row by row the one farthest from `start` and from all before; of equals the first."""
+    distance2 = nearest_of(rows, start, setting)[1]
+    if setting.weights is not None:
+        distance2 = np.where(setting.weights > 0, distance2, -1.0)
+    found: list[int] = []
+    while len(found) < count:
+        farthest = int(np.argmax(distance2))
+        if not distance2[farthest] > 0:
+            break
+        found.append(farthest)
+        distance2 = np.minimum(
+            distance2, nearest_of(rows, rows.take(np.array([farthest])), setting)[1]
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def mean_row(rows: Rows, setting: SeedSetting) -> sp.csr_array:
+    """The mean of all rows, as a CSR array of one row."""
+    return means(rows, [np.arange(rows.n_rows)], setting)
+
+
+def means(rows: Rows, parts: list[np.ndarray], setting: SeedSetting) -> sp.csr_array:
+    """The weighted mean of each list of rows; of the rows alike where they have no weight.
+
+    Where a mean cannot be a center, having no direction, a row of the list stands for it.
+    """
+    shares, members = [], []
+    for part in parts:
+        share = np.ones(len(part)) if setting.weights is None else setting.weights[part]
+        total = share.sum()
+        shares.append(share / total if total > 0 else np.full(len(part), 1 / len(part)))
+        members.append(part)
+    means = _combined(rows, members, shares)
+    largest = abs(means).max(axis=1).toarray().ravel()
+    lost = np.flatnonzero(~setting.metric.useful(np.where(largest < 1e-12, 0.0, largest)))
+    for cluster in lost:
+        members[cluster], shares[cluster] = members[cluster][:1], np.ones(1)
+    return _combined(rows, members, shares) if len(lost) else means
+
+
+def _combined(rows: Rows, members: list[np.ndarray], shares: list[np.ndarray]) -> sp.csr_array:
+    indptr = np.concatenate([[0], np.cumsum([len(part) for part in members])])
+    entries = (np.concatenate(shares), np.concatenate(members), indptr)
+    pick = sp.csc_array(sp.csr_array(entries, shape=(len(members), rows.n_rows)))
+    combined = sp.csr_array((len(members), rows.n_features))
+    for begin, block in rows.in_blocks():
+        combined += pick[:, begin : begin + block.shape[0]] @ block
+    return combined
