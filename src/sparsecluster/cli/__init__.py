@@ -24,13 +24,10 @@ MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
 
 def _version() -> str:
-    """Answer the version of the installed package, whose one source is pyproject.toml."""
-    from importlib.metadata import PackageNotFoundError, version
+    """Answer the version when it is asked for: to look it up takes longer than the help."""
+    from sparsecluster import __version__
 
-    try:
-        return version("sparsecluster")
-    except PackageNotFoundError:
-        return "unknown: not installed"
+    return __version__
 
 
 app = App(

@@ -15,12 +15,12 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from sparsecluster import __version__
 from sparsecluster.report import sections, table
 from sparsecluster.report.content import Content, escaped
 from sparsecluster.report.facts import documents, fitted_sizes, neighbours, survey, texts_of
 from sparsecluster.rows.checks import check_number
 from sparsecluster.storage.atomic import atomic_file
-from sparsecluster.storage.model import library_version
 
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
@@ -134,7 +134,7 @@ def _page(content: Content, title: str) -> str:
         script_sources=" ".join(f"'sha256-{one}'" for one in hashes),
         title=escaped(title, sections.LONGEST_VALUE),
         tiles=sections.tiles(content),
-        making=sections.making(content, library_version()),
+        making=sections.making(content, __version__),
         history=sections.history(content.estimator),
         sizes=sections.sizes(content),
         clusters=table.clusters(content),
