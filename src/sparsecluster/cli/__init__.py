@@ -65,7 +65,7 @@ def _launch(
         _exit(INTERRUPTED, "interrupted")
     except BrokenPipeError:
         _stop_quietly()
-    except (CycloptsError, ValueError, FileNotFoundError, FileExistsError) as error:
+    except (CycloptsError, ValueError, ImportError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
         _exit(MISTAKE, str(error))

@@ -26,17 +26,17 @@ def report(
 ) -> None:
     """Write a page about a model: how the fit went, and its clusters with sizes and top terms.
 
-    With data also how far their rows are from the centers, and which are nearest. They are read as
-    those of the model were, block by block: they may be larger than memory.
+    With data it also shows how far their rows are from the centers, and which are nearest. They are
+    read as the training data were, block by block, so they may be larger than memory.
 
     Parameters
     ----------
     model
         A model that fit wrote.
     data
-        A store, or a file as convert takes it; of text the nearest documents are shown.
+        A store, or a file as convert takes it; for text, the nearest documents are shown.
     out
-        The page to write, by default the name of the model with .html.
+        The page to write; by default the name of the model with .html.
     terms
         How many terms to show for each cluster.
     examples
@@ -50,7 +50,7 @@ def report(
     out = model.with_suffix(".html") if out is None else out
     check_outputs(inputs=[model, data], files=[out])
     if data is None and reading != Reading():
-        raise ValueError("Options for reading are of no use without data.")
+        raise ValueError("Options for reading have no effect without data.")
     screen = Screen(running)
     estimator = load_model(model)
     estimator.n_threads = running.threads

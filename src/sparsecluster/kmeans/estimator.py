@@ -133,6 +133,12 @@ class CenterEstimator(
             distances[rows.core.norm2 == 0] = 1.0
         return distances
 
+    def nearest_center(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Nearest center of each row, and the squared distance to it (cosines: of unit rows)."""
+        rows, centers, n_threads = self._prepare(X)
+        labels = self._assign(rows, centers, n_threads)
+        return labels, _core.own_distances(rows.core, centers, labels, n_threads)
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
         rows, centers, n_threads = self._prepare(X)

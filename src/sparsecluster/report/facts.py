@@ -70,7 +70,7 @@ def top_columns(centers: Any, cluster: int, most: int) -> tuple[np.ndarray, np.n
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbours:
+class Neighbors:
     """For each cluster the one whose center is nearest, and the one whose center is most alike.
 
     The likeness of two centers is 2ab / (aa + bb): 1 if they are equal, 0 if they have nothing in
@@ -90,7 +90,7 @@ class Neighbours:
         return [(one, other, float(found[one, other])) for one, other in islice(found, most)]
 
 
-def neighbours(centers: sp.csr_array, n_threads: int | None) -> Neighbours | None:
+def neighbors(centers: sp.csr_array, n_threads: int | None) -> Neighbors | None:
     """The nearest other center of each; None for a single center and for very many."""
     n_clusters = centers.shape[0]
     if not 1 < n_clusters <= MOST_COMPARED:
@@ -111,7 +111,7 @@ def neighbours(centers: sp.csr_array, n_threads: int | None) -> Neighbours | Non
         nearest, alike = distances.argmin(axis=1), likeness.argmax(axis=1)
         found.append((nearest, distances[here, nearest], alike, likeness[here, alike]))
     nearest, distance, alike, best = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Neighbours(nearest=nearest, distance=distance, alike=alike, likeness=best)
+    return Neighbors(nearest=nearest, distance=distance, alike=alike, likeness=best)
 
 
 # --- of the rows ------------------------------------------------------------------------------
@@ -124,7 +124,6 @@ class Survey:
         self._estimator, self._labels, self._examples = estimator, labels, examples
         self._different = 0
         self.n_rows = 0
-        self.n_features = 0
         self.sizes = np.zeros(estimator.n_clusters_, dtype=np.int64)
         self.costs = np.zeros(estimator.n_clusters_)
         #: the rows nearest to their centers: (cluster, row, squared distance), sorted
@@ -132,19 +131,16 @@ class Survey:
 
     def add(self, block: Any) -> None:
         """Count the rows of a block; they follow on those of the blocks before."""
-        rows, centers, n_threads = self._estimator._prepare(block)
-        labels = self._estimator._assign(rows, centers, n_threads)
-        distance2 = _core.own_distances(rows.core, centers, labels, n_threads)
+        labels, distance2 = self._estimator.nearest_center(block)
         self.sizes += np.bincount(labels, minlength=len(self.sizes))
         # One row after the other, so that the sums do not depend on where blocks end.
         np.add.at(self.costs, labels, distance2)
-        numbers = np.arange(self.n_rows, self.n_rows + rows.n_rows)
+        numbers = np.arange(self.n_rows, self.n_rows + len(labels))
         self._keep_nearest(labels, numbers, distance2)
         if self._labels is not None:
-            known = self._labels[self.n_rows : self.n_rows + rows.n_rows]
+            known = self._labels[self.n_rows : self.n_rows + len(labels)]
             self._different += int(np.count_nonzero(known != labels[: len(known)]))
-        self.n_rows += rows.n_rows
-        self.n_features = rows.n_features
+        self.n_rows += len(labels)
 
     def _keep_nearest(self, *found: np.ndarray) -> None:
         clusters, rows, distance2 = (
@@ -212,11 +208,11 @@ def texts_of(rows: list[int], texts: Iterable[str], n_rows: int) -> dict[int, st
     if isinstance(texts, Sequence | np.ndarray):
         if len(texts) != n_rows:
             raise ValueError(
-                f"There are {len(texts)} texts for {n_rows} rows: one a row is needed."
+                f"There are {len(texts)} texts for {n_rows} rows: one per row is needed."
             )
         return {row: str(texts[row]) for row in rows}
     wanted, last = set(rows), max(rows, default=-1)
     found = {i: text for i, text in enumerate(islice(texts, last + 1)) if i in wanted}
     if len(found) < len(wanted):
-        raise ValueError(f"There are fewer texts than the {n_rows} rows: one a row is needed.")
+        raise ValueError(f"There are fewer texts than the {n_rows} rows: one per row is needed.")
     return found

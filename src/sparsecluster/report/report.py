@@ -5,24 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib.resources import files
 from numbers import Integral
-from string import Template
 from typing import Any
 
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
-from sparsecluster import __version__
+from sparsecluster import SphericalKMeans, __version__
 from sparsecluster.report import sections, table
-from sparsecluster.report.content import Content, escaped
-from sparsecluster.report.facts import documents, fitted_sizes, neighbours, survey, texts_of
+from sparsecluster.report.content import Content
+from sparsecluster.report.facts import documents, fitted_sizes, neighbors, survey, texts_of
+from sparsecluster.report.templating import check_jinja, render, source
 from sparsecluster.rows.checks import check_number
 from sparsecluster.storage.atomic import atomic_file
-
-_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def write_report(
@@ -82,8 +79,9 @@ def write_report(
     check_number("terms", terms, Integral, 1)
     check_number("examples", examples, Integral, 0)
     if rows is None and texts is not None:
-        raise ValueError("texts are of no use without rows.")
-    estimator._check_is_fitted()
+        raise ValueError("texts has no effect without rows.")
+    check_is_fitted(estimator)
+    check_jinja()
     content = _content(estimator, rows, terms, examples)
     content = replace(content, texts=_texts(content, rows, texts))
     page = _page(content, title or type(estimator).__name__)
@@ -106,12 +104,14 @@ def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:
     labels = None if fitted is None else fitted.labels
     return Content(
         estimator=estimator,
+        cosine=isinstance(estimator, SphericalKMeans)
+        or getattr(estimator, "metric", None) == "cosine",
         centers=centers,
         names=names,
         terms=int(terms),
         fitted=fitted,
         survey=None if rows is None else survey(estimator, rows, labels, int(examples)),
-        neighbours=neighbours(centers, estimator.n_threads),
+        neighbors=neighbors(centers, estimator.n_threads),
         texts={},
     )
 
@@ -125,18 +125,18 @@ def _texts(content: Content, rows: Any, texts: Any) -> dict[int, str]:
 
 
 def _page(content: Content, title: str) -> str:
-    template = files("sparsecluster.report").joinpath("template.html").read_text(encoding="utf-8")
-    scripts = _SCRIPT.findall(template)
+    script = source("sort.js")
     # The page's own script alone may run, by its hash: should a text of the data ever be taken for
     # markup, it can neither run nor load anything.
-    hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
-    return Template(template).substitute(
-        script_sources=" ".join(f"'sha256-{one}'" for one in hashes),
-        title=escaped(title, sections.LONGEST_VALUE),
+    digest = hashlib.sha256(f"\n{script}".encode()).digest()
+    return render(
+        "page.html",
+        script=script,
+        script_hash=base64.b64encode(digest).decode(),
+        title=title,
         tiles=sections.tiles(content),
         making=sections.making(content, __version__),
         history=sections.history(content.estimator),
         sizes=sections.sizes(content),
-        clusters=table.clusters(content),
-        pairs=table.pairs(content),
+        **table.table(content),
     )
