@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,16 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster import _core
-from sparsecluster.kmeans import centers as centers_
-from sparsecluster.rows.resources import effective_n_threads
-from sparsecluster.rows.rows import as_rows
-
 if TYPE_CHECKING:
     from sparsecluster.prepare.steps import ReadOptions
 
 MOST_COMPARED = 2000  # clusters up to which each is compared with all others
-COMPARED_AT_ONCE = 256
 
 
 # --- of the model -----------------------------------------------------------------------------
@@ -31,9 +26,8 @@ class FittedSizes:
     """Rows of each cluster as the fit left them."""
 
     counts: np.ndarray
-    labels: (
-        np.ndarray | None
-    )  #: of the rows of the fit; None: the counts are what centers have seen
+    #: of the rows of the fit; None: the counts are what centers have seen
+    labels: np.ndarray | None
 
 
 def fitted_sizes(estimator: Any) -> FittedSizes | None:
@@ -90,28 +84,32 @@ class Neighbors:
         return [(one, other, float(found[one, other])) for one, other in islice(found, most)]
 
 
-def neighbors(centers: sp.csr_array, n_threads: int | None) -> Neighbors | None:
+def neighbors(estimator: Any, centers: sp.csr_array, cosine: bool) -> Neighbors | None:
     """The nearest other center of each; None for a single center and for very many."""
     n_clusters = centers.shape[0]
     if not 1 < n_clusters <= MOST_COMPARED:
         return None
-    threads, core = effective_n_threads(n_threads), centers_.to_core(centers)
-    norm2 = np.asarray(core.norm2)
-    found: list[tuple[np.ndarray, ...]] = []
-    for begin in range(0, n_clusters, COMPARED_AT_ONCE):
-        rows = as_rows(centers[begin : begin + COMPARED_AT_ONCE], n_threads=threads)
-        distances = np.empty((rows.n_rows, n_clusters))
-        _core.all_distances(rows.core, core, distances, threads)
-        here = np.arange(rows.n_rows)
-        itself = (here, begin + here)
-        both = norm2[begin : begin + rows.n_rows, None] + norm2
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        distances = estimator.transform(centers)
+    norm2 = np.asarray(centers.power(2).sum(axis=1)).ravel()
+    if cosine:
+        # Half the squared distance of a unit row u from a center c is (1 + cc - 2 uc) / 2.
+        likeness = (1 + norm2 - 2 * distances) / (2 * np.sqrt(norm2))
+    else:
+        both = norm2[:, None] + norm2
         # Two centers that are zero are equal.
         likeness = 1 - np.divide(distances**2, both, out=np.zeros_like(both), where=both > 0)
-        distances[itself], likeness[itself] = np.inf, -np.inf
-        nearest, alike = distances.argmin(axis=1), likeness.argmax(axis=1)
-        found.append((nearest, distances[here, nearest], alike, likeness[here, alike]))
-    nearest, distance, alike, best = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Neighbors(nearest=nearest, distance=distance, alike=alike, likeness=best)
+    np.fill_diagonal(distances, np.inf)
+    np.fill_diagonal(likeness, -np.inf)
+    nearest, alike = distances.argmin(axis=1), likeness.argmax(axis=1)
+    each = np.arange(n_clusters)
+    return Neighbors(
+        nearest=nearest,
+        distance=distances[each, nearest],
+        alike=alike,
+        likeness=likeness[each, alike],
+    )
 
 
 # --- of the rows ------------------------------------------------------------------------------
@@ -177,7 +175,7 @@ def survey(estimator: Any, rows: Any, labels: np.ndarray | None, examples: int) 
 
 def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
     if isinstance(rows, str | os.PathLike):
-        from sparsecluster.prepare.read import read_blocks
+        from sparsecluster import read_blocks
 
         yield from read_blocks(rows, like=estimator)
     elif isinstance(rows, Iterator):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
@@ -96,22 +97,23 @@ def write_report(
 
 
 def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:
-    centers = sp.csr_array(estimator.cluster_centers_)
+    centers = sp.csr_array(estimator.cluster_centers_, dtype=np.float64)
     names = estimator.feature_names_
     if names is None:
         names = getattr(estimator, "feature_names_in_", [])
+    cosine = isinstance(estimator, SphericalKMeans)
+    cosine = cosine or getattr(estimator, "metric", None) == "cosine"
     fitted = fitted_sizes(estimator)
     labels = None if fitted is None else fitted.labels
     return Content(
         estimator=estimator,
-        cosine=isinstance(estimator, SphericalKMeans)
-        or getattr(estimator, "metric", None) == "cosine",
+        cosine=cosine,
         centers=centers,
         names=names,
         terms=int(terms),
         fitted=fitted,
         survey=None if rows is None else survey(estimator, rows, labels, int(examples)),
-        neighbors=neighbors(centers, estimator.n_threads),
+        neighbors=neighbors(estimator, centers, cosine),
         texts={},
     )
 
