@@ -45,7 +45,7 @@ def report(
     from sparsecluster.prepare.read import blocks_of_file
     from sparsecluster.report.facts import documents
     from sparsecluster.report.report import write_report
-    from sparsecluster.storage.model import load_model
+    from sparsecluster import load_model
 
     out = model.with_suffix(".html") if out is None else out
     check_outputs(inputs=[model, data], files=[out])
