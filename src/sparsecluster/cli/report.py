@@ -42,10 +42,10 @@ def report(
     examples
         How many of the rows nearest to each center to show.
     """
+    from sparsecluster import load_model
     from sparsecluster.prepare.read import blocks_of_file
     from sparsecluster.report.facts import documents
     from sparsecluster.report.report import write_report
-    from sparsecluster import load_model
 
     out = model.with_suffix(".html") if out is None else out
     check_outputs(inputs=[model, data], files=[out])
