@@ -148,17 +148,17 @@ def test_distances_to_centers_are_right(page, metric):
         )
 
 
-def test_the_most_alike_cluster_is_right(page, fitted):
+def test_the_most_similar_cluster_is_right(page, fitted):
     km, _ = fitted
     C = km.cluster_centers_.toarray()
     norm2 = (C**2).sum(axis=1)
-    likeness = 2 * (C @ C.T) / (norm2[:, None] + norm2)
-    np.fill_diagonal(likeness, -np.inf)
+    similarity = 2 * (C @ C.T) / (norm2[:, None] + norm2)
+    np.fill_diagonal(similarity, -np.inf)
     found = page(km)
     for c in range(6):
-        cell = found.line(c).find("td[@data-label='most alike']")
-        assert float(cell.get("data-value")) == pytest.approx(likeness[c].max())
-        assert cell.find("a").text == str(likeness[c].argmax())
+        cell = found.line(c).find("td[@data-label='most similar']")
+        assert float(cell.get("data-value")) == pytest.approx(similarity[c].max())
+        assert cell.find("a").text == str(similarity[c].argmax())
 
 
 def test_the_nearest_cluster_is_right(page, fitted):
@@ -167,7 +167,7 @@ def test_the_nearest_cluster_is_right(page, fitted):
     np.fill_diagonal(distances, np.inf)
     found = page(km)
     for c in range(6):
-        cell = found.line(c).find("td[@data-label='most alike']")
+        cell = found.line(c).find("td[@data-label='most similar']")
         said = "".join(cell.findall("small")[-1].itertext())
         assert said == f"nearest {distances[c].argmin()}: {distances[c].min():.3g}"
 
@@ -208,7 +208,7 @@ def test_one_cluster_has_no_neighbour(page):
     km = KMeans(1, random_state=0).fit(rows_like_text())
     found = page(km)
     assert found.clusters == [0]
-    assert "most alike" not in found.words
+    assert "most similar" not in found.words
 
 
 def test_of_many_clusters_the_largest_are_listed(page):
@@ -308,7 +308,7 @@ def test_odd_sizes_make_a_picture(sizes):
 def test_labels_that_cannot_be_are_refused(page, fitted):
     km = KMeans(2, random_state=0).fit(rows_like_text())
     km.labels_ = np.array([0, 2**31 - 1], dtype=np.int32)
-    with pytest.raises(ValueError, match="not all clusters"):
+    with pytest.raises(ValueError, match="values outside 0 to 1"):
         page(km)
 
 

@@ -81,5 +81,5 @@ def seed(
     summary = {"clusters": int(found.shape[0]), "rows": listed}
     if listed is not None and not (running.json or running.quiet):
         sys.stdout.write("".join(f"{row}\n" for row in listed))
-    note = "the centers are means, not rows; --centers FILE.npz keeps them"
+    note = "the centers are means, not rows; --centers FILE.npz saves them"
     screen.result(summary, *([note] if listed is None and centers is None else []))

@@ -1,4 +1,4 @@
-"""What a report tells: gathered from a fitted model and, block by block, from rows."""
+"""What a report says: gathered from a fitted model and, block by block, from rows."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def fitted_sizes(estimator: Any) -> FittedSizes | None:
         return None if counts is None else FittedSizes(counts=np.rint(counts), labels=None)
     if len(labels) and not 0 <= labels.min() <= labels.max() < n_clusters:
         raise ValueError(
-            f"labels_ of the model are not all clusters of it, 0 to {n_clusters - 1}. Fit or save "
-            f"the model again."
+            f"labels_ of the model has values outside 0 to {n_clusters - 1}. Fit or save the model "
+            f"again."
         )
     return FittedSizes(counts=np.bincount(labels, minlength=n_clusters), labels=labels)
 
@@ -65,22 +65,22 @@ def top_columns(centers: Any, cluster: int, most: int) -> tuple[np.ndarray, np.n
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbors:
-    """For each cluster the one whose center is nearest, and the one whose center is most alike.
+    """For each cluster the one whose center is nearest, and the one whose center is most similar.
 
-    The likeness of two centers is 2ab / (aa + bb): 1 if they are equal, 0 if they have nothing in
-    common, and for centers of unit length their cosine. A center near zero, as that of a large
-    cluster of all sorts, is near to all others, but alike to none.
+    The similarity of two centers is 2ab / (aa + bb): 1 if they are equal, 0 if they have nothing in
+    common, and for centers of unit length their cosine. A center near zero, such as that of a large
+    mixed cluster, is near all others but similar to none.
     """
 
     nearest: np.ndarray
     distance: np.ndarray  #: to the nearest
-    alike: np.ndarray
-    likeness: np.ndarray  #: to the one most alike
+    similar: np.ndarray
+    similarity: np.ndarray  #: to the one most similar
 
     def pairs(self, most: int) -> list[tuple[int, int, float]]:
-        """Clusters that are most alike, with their likeness, the most alike ones first."""
-        order = np.argsort(-self.likeness, kind="stable")
-        found = {tuple(sorted((int(i), int(self.alike[i])))): self.likeness[i] for i in order}
+        """Clusters that are most similar, with their similarity, the most similar ones first."""
+        order = np.argsort(-self.similarity, kind="stable")
+        found = {tuple(sorted((int(i), int(self.similar[i])))): self.similarity[i] for i in order}
         return [(one, other, float(found[one, other])) for one, other in islice(found, most)]
 
 
@@ -95,20 +95,20 @@ def neighbors(estimator: Any, centers: sp.csr_array, cosine: bool) -> Neighbors 
     norm2 = np.asarray(centers.power(2).sum(axis=1)).ravel()
     if cosine:
         # Half the squared distance of a unit row u from a center c is (1 + cc - 2 uc) / 2.
-        likeness = (1 + norm2 - 2 * distances) / (2 * np.sqrt(norm2))
+        similarity = (1 + norm2 - 2 * distances) / (2 * np.sqrt(norm2))
     else:
         both = norm2[:, None] + norm2
         # Two centers that are zero are equal.
-        likeness = 1 - np.divide(distances**2, both, out=np.zeros_like(both), where=both > 0)
+        similarity = 1 - np.divide(distances**2, both, out=np.zeros_like(both), where=both > 0)
     np.fill_diagonal(distances, np.inf)
-    np.fill_diagonal(likeness, -np.inf)
-    nearest, alike = distances.argmin(axis=1), likeness.argmax(axis=1)
+    np.fill_diagonal(similarity, -np.inf)
+    nearest, similar = distances.argmin(axis=1), similarity.argmax(axis=1)
     each = np.arange(n_clusters)
     return Neighbors(
         nearest=nearest,
         distance=distances[each, nearest],
-        alike=alike,
-        likeness=likeness[each, alike],
+        similar=similar,
+        similarity=similarity[each, similar],
     )
 
 
@@ -116,7 +116,7 @@ def neighbors(estimator: Any, centers: sp.csr_array, cosine: bool) -> Neighbors 
 
 
 class Survey:
-    """Goes along with blocks of rows, and keeps of them what a report tells of each cluster."""
+    """Goes through blocks of rows and keeps what a report says about each cluster."""
 
     def __init__(self, estimator: Any, labels: np.ndarray | None, examples: int) -> None:
         self._estimator, self._labels, self._examples = estimator, labels, examples
@@ -128,7 +128,7 @@ class Survey:
         self.nearest = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
     def add(self, block: Any) -> None:
-        """Count the rows of a block; they follow on those of the blocks before."""
+        """Count the rows of a block; they follow those of the blocks before."""
         labels, distance2 = self._estimator.nearest_center(block)
         self.sizes += np.bincount(labels, minlength=len(self.sizes))
         # One row after the other, so that the sums do not depend on where blocks end.
@@ -152,7 +152,7 @@ class Survey:
 
     @property
     def same_rows(self) -> bool:
-        """Whether these are as many rows as were fitted, each in the cluster that it had."""
+        """Whether these are as many rows as were fitted, and every row kept its cluster."""
         return (
             self._labels is not None and self.n_rows == len(self._labels) and self._different == 0
         )
@@ -190,7 +190,7 @@ def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
 def documents(
     path: Any, estimator: Any, options: ReadOptions | None = None
 ) -> Iterator[str] | None:
-    """The documents of a file of text, read in the way of the model; None for other data."""
+    """The documents of a text file, read as the training data were; None for other data."""
     from pathlib import Path
 
     from sparsecluster.formats.text import TextSource

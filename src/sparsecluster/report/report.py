@@ -33,7 +33,7 @@ def write_report(
     texts: Iterable[str] | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
-    """Write a page about a fitted model: how the fit went, sizes, terms and likeness of clusters.
+    """Write a page about a fitted model: how the fit went, sizes, terms and similarity of clusters.
 
     The same model and rows give the same bytes.
 
@@ -44,23 +44,23 @@ def write_report(
     path : str or path
         The file to write, an HTML page; it appears whole or not at all.
     rows : path, Rows, matrix, iterator of blocks or None, default=None
-        Rows to tell of each cluster how far they are from its center, and which are nearest. A path
-        is read block by block, in the way of the model, and so may be larger than memory.
+        Rows, to show how far those of each cluster are from its center, and which are nearest. A
+        path is read block by block, as the training data were, and so may be larger than memory.
     terms : int, default=10
         How many columns to name for each cluster.
     examples : int, default=3
         How many of the rows nearest to each center to show.
     texts : iterable of str or None, default=None
-        A text for each row, to show of the nearest ones. By default, where `rows` is the path of a
-        file of text, the documents in it.
+        A text per row; those of the nearest rows are shown. By default, where `rows` is the path of
+        a text file, its documents.
     title : str or None, default=None
-        Head of the page; by default the name of the estimator.
+        Title of the page; by default the name of the estimator.
 
     Returns
     -------
     dict
-        What a program may want to know: `rows` and `cost` of the rows looked through, and
-        `same_rows`, whether they are those of the fit. None where no rows were given.
+        `rows` and `cost`: number and cost of the rows given; `same_rows`: whether they are those of
+        the fit. Each is None where no rows were given.
 
     Examples
     --------

@@ -39,7 +39,7 @@ def tiles(content: Content) -> list[tuple[str, str]]:
 
 
 def _rows_of_fit(content: Content) -> int | None:
-    """How many rows were fitted; None where the model does not tell."""
+    """How many rows were fitted; None where the model does not say."""
     fitted = content.fitted
     return None if fitted is None or fitted.labels is None else len(fitted.labels)
 
@@ -89,7 +89,7 @@ def _recipe(recipe: Recipe | None) -> list[tuple[str, str]]:
         return []
     lines = []
     for name, chosen in recipe.described().items():
-        as_is = "a term is a word, in small letters" if name == "text" else "as they are"
+        as_is = "terms are lowercase words" if name == "text" else "unchanged"
         said = [
             key if value is True else f"{key}={_cut(str(value))}" for key, value in chosen.items()
         ]
@@ -166,7 +166,7 @@ def _uneven(counts: np.ndarray) -> list[tuple[str, str]]:
         ("largest", f"{_how_many(counts.max(), 'row')}, {counts.max() / total:.1%} of all"),
         ("median", _how_many(np.median(counts), "row")),
         ("smallest", _how_many(counts.min(), "row")),
-        ("of one row", _how_many((counts == 1).sum(), "cluster")),
+        ("with one row", _how_many((counts == 1).sum(), "cluster")),
     ]
     if not counts.all():
         lines.append(("empty", _how_many((counts == 0).sum(), "cluster")))
@@ -178,4 +178,4 @@ def _uneven(counts: np.ndarray) -> list[tuple[str, str]]:
 
 
 def _how_many(n: float, noun: str) -> str:
-    return f"no {noun}" if n == 0 else f"{n:,.12g} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,.12g} {noun}{'' if n == 1 else 's'}"

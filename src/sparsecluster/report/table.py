@@ -1,4 +1,4 @@
-"""The table of clusters of a report, and that of clusters that are most alike."""
+"""The table of clusters of a report, and that of clusters that are most similar."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table(content: Content) -> dict[str, Any]:
         "cosine": content.cosine,
         "surveyed": content.survey is not None,
         "texts": content.texts,
-        "pairs": [(one, other, f"{likeness:.3f}") for one, other, likeness in found],
+        "pairs": [(one, other, f"{similarity:.3f}") for one, other, similarity in found],
         "top_terms": {
             cluster: content.top_terms(cluster, TERMS_OF_A_PAIR)[0]
             for pair in found
@@ -45,7 +45,7 @@ def _heads(content: Content) -> list[tuple[str, str]]:
     if content.survey is not None:
         heads += [("mean squared distance", "number"), ("share of cost", "number")]
     if content.neighbors is not None:
-        heads.append(("most alike", "number"))
+        heads.append(("most similar", "number"))
     return heads
 
 
@@ -57,7 +57,7 @@ def _line(content: Content, cluster: int) -> dict[str, Any]:
         "terms": _terms(content, cluster),
         "nearest_rows": [] if survey is None else survey.nearest_rows(cluster),
         "costs": [] if survey is None else _cost_cells(survey, cluster),
-        "alike": _alike(content, cluster),
+        "similar": _similar(content, cluster),
     }
 
 
@@ -104,14 +104,14 @@ def _cost_cells(survey: Survey, cluster: int) -> list[dict[str, Any]]:
     ]
 
 
-def _alike(content: Content, cluster: int) -> dict[str, Any] | None:
+def _similar(content: Content, cluster: int) -> dict[str, Any] | None:
     found = content.neighbors
     if found is None:
         return None
     return {
-        "cluster": int(found.alike[cluster]),
-        "value": f"{found.likeness[cluster]:.12g}",
-        "likeness": f"{found.likeness[cluster]:.3f}",
+        "cluster": int(found.similar[cluster]),
+        "value": f"{found.similarity[cluster]:.12g}",
+        "similarity": f"{found.similarity[cluster]:.3f}",
         "nearest": int(found.nearest[cluster]),
         "distance": "" if content.cosine else f"{found.distance[cluster]:.3g}",
     }

@@ -85,9 +85,9 @@ def mean_row(rows: Rows, setting: SeedSetting) -> sp.csr_array:
 
 
 def means(rows: Rows, parts: list[np.ndarray], setting: SeedSetting) -> sp.csr_array:
-    """The weighted mean of each list of rows; of the rows alike where they have no weight.
+    """The weighted mean of each list of rows; the plain mean where its rows have no weight.
 
-    With cosines, where a mean is zero and has no direction, a row of the list stands for it.
+    With cosines a mean of zero has no direction: the first row of the list takes its place.
     """
     shares, members = [], []
     for part in parts:
