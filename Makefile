@@ -21,9 +21,10 @@ demo: $(VENV)/.package $(VENV)/.extra-none  ## cluster the docstrings of this Py
 test: $(VENV)/.package $(VENV)/.extra-test  ## run the tests and the examples in the docstrings
 	$(BIN)/pytest --doctest-modules --pyargs sparsecluster tests
 
-lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style and formatting with ruff
+lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style, formatting and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(VENV)/.package $(VENV)/.extra-lint  ## check types with mypy
 	$(BIN)/mypy

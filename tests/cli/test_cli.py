@@ -104,10 +104,10 @@ def test_debug_shows_the_traceback():
 
 
 def test_interrupt_exits_130_with_a_short_message(monkeypatch, capsys):
-    def interrupted(**options):
+    def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparsecluster.datasets.docstrings.run", interrupted)
+    monkeypatch.setattr("sparsecluster.datasets.docstrings.load_docstrings", interrupted)
     with pytest.raises(SystemExit) as ended:
         app.meta(["demo"])
     assert ended.value.code == 130

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsecluster import KMeans, SphericalKMeans, load_model, open_store, read
+from sparsecluster import KMeans, SphericalKMeans, load_model, open_store, read, seed_centers
 from sparsecluster.cli import app
 
 WORDS = ["red apple", "green apple", "apple pear", "blue sky", "sky sea", "blue sea", "sea sky"]
@@ -116,6 +116,14 @@ def test_fit_by_cosine(run, matrix):
     arguments = ("-k", 3, "--seed", 1, "--metric", "cosine", "--labels", "l.npy")
     assert run("fit", "filled.npz", *arguments).status == 0
     assert np.array_equal(np.load("l.npy"), SphericalKMeans(3, random_state=1).fit(filled).labels_)
+
+
+@pytest.mark.parametrize("length", [1, 300])
+def test_seed_takes_the_options_of_the_methods(run, matrix, length):
+    common = ("-k", 4, "--seed", 2, "--method", "mcmc")
+    found = run("seed", "x.npz", *common, "--chain-length", length)
+    _, expected = seed_centers(matrix, 4, "mcmc", random_state=2, chain_length=length)
+    assert [int(row) for row in found.out.split()] == expected.tolist()
 
 
 def test_fit_from_centers_in_a_file(run, matrix):
@@ -226,6 +234,9 @@ def test_a_warning_is_a_line(run, matrix):
         (["inspect", "x.npz", "--verify"], "no checksums"),
         (["inspect", "missing"], "missing does not exist"),
         (["seed", "x.npz", "-k", 3, "--centers", "c.txt"], ".npz"),
+        (["seed", "missing.npz", "-k", 3, "--method", "best"], "method='best' is not known"),
+        (["seed", "missing.npz", "-k", 3, "--rounds", 2], "'rounds' is not an option"),
+        (["seed", "missing.npz", "-k", 3, "--n-local-trials", 0], "n_local_trials must be"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(run, matrix, arguments, named):

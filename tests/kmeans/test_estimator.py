@@ -19,7 +19,7 @@ from support.data import LAYOUTS, blobs, csr, dense, problem, weights_for
 from support.oracle import cost
 from threadpoolctl import threadpool_limits
 
-from sparsecluster import KMeans
+from sparsecluster import KMeans, SphericalKMeans
 from sparsecluster.rows.resources import effective_n_threads
 
 TEXTS = [
@@ -445,3 +445,13 @@ def test_fit_under_a_limit_gives_the_same_labels(fitted):
 def test_numpys_integers_are_integers():
     km = KMeans(np.int64(2), n_init=np.int32(1), max_iter=np.int16(9), n_threads=np.int64(2))
     assert km.fit(np.eye(4)).n_clusters_ == 2
+
+
+@pytest.mark.parametrize("estimator", [KMeans, SphericalKMeans])
+def test_nearest_centers_are_those_of_predict_with_their_distances(estimator):
+    X, _ = problem("text")
+    X = X[np.any(X, axis=1)]
+    km = estimator(6, random_state=0).fit(csr(X))
+    labels, distances2 = km.nearest_center(csr(X))
+    np.testing.assert_array_equal(labels, km.predict(csr(X)))
+    assert distances2.sum() == pytest.approx(-km.score(csr(X)))

@@ -21,9 +21,10 @@ from sparsecluster import (
 )
 from sparsecluster.cli import app
 from sparsecluster.formats import text as text_reader
-from sparsecluster.report.content import MOST_CLUSTERS, escaped
+from sparsecluster.report.content import MOST_CLUSTERS
 from sparsecluster.report.plots import line_plot, size_plot
 from sparsecluster.report.report import write_report
+from sparsecluster.report.templating import shorten
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror='alert(2)'>\"&amp;\x00\u202e\ud800"
@@ -147,17 +148,17 @@ def test_distances_to_centers_are_right(page, metric):
         )
 
 
-def test_the_most_alike_cluster_is_right(page, fitted):
+def test_the_most_similar_cluster_is_right(page, fitted):
     km, _ = fitted
     C = km.cluster_centers_.toarray()
     norm2 = (C**2).sum(axis=1)
-    likeness = 2 * (C @ C.T) / (norm2[:, None] + norm2)
-    np.fill_diagonal(likeness, -np.inf)
+    similarity = 2 * (C @ C.T) / (norm2[:, None] + norm2)
+    np.fill_diagonal(similarity, -np.inf)
     found = page(km)
     for c in range(6):
-        cell = found.line(c).find("td[@data-label='most alike']")
-        assert float(cell.get("data-value")) == pytest.approx(likeness[c].max())
-        assert cell.find("a").text == str(likeness[c].argmax())
+        cell = found.line(c).find("td[@data-label='most similar']")
+        assert float(cell.get("data-value")) == pytest.approx(similarity[c].max())
+        assert cell.find("a").text == str(similarity[c].argmax())
 
 
 def test_the_nearest_cluster_is_right(page, fitted):
@@ -166,7 +167,7 @@ def test_the_nearest_cluster_is_right(page, fitted):
     np.fill_diagonal(distances, np.inf)
     found = page(km)
     for c in range(6):
-        cell = found.line(c).find("td[@data-label='most alike']")
+        cell = found.line(c).find("td[@data-label='most similar']")
         said = "".join(cell.findall("small")[-1].itertext())
         assert said == f"nearest {distances[c].argmin()}: {distances[c].min():.3g}"
 
@@ -178,7 +179,7 @@ def test_rows_of_the_fit_are_recognised(page, fitted):
 def test_other_rows_are_called_so_and_counted_apart(page, fitted):
     km, X = fitted
     found = page(km, X[:100])
-    assert "other data than those of the fit: 100 rows" in found.words
+    assert "other data than the fit's: 100 rows" in found.words
     given = np.bincount(km.labels_[:100], minlength=6)
     assert [found.value(c, "rows given") for c in range(6)] == given.tolist()
     assert found.value(0, "rows") == (km.labels_ == 0).sum()
@@ -188,7 +189,7 @@ def test_sizes_of_a_model_without_labels_come_from_the_data(page, fitted, tmp_pa
     km, X = fitted
     km.save(tmp_path / "m.st", labels=False)
     loaded = load_model(tmp_path / "m.st")
-    assert "keeps no sizes" in page(loaded).words
+    assert "does not store the sizes" in page(loaded).words
     sizes = [page(loaded, X).value(c, "rows") for c in range(6)]
     assert sizes == np.bincount(km.labels_).tolist()
 
@@ -207,7 +208,7 @@ def test_one_cluster_has_no_neighbour(page):
     km = KMeans(1, random_state=0).fit(rows_like_text())
     found = page(km)
     assert found.clusters == [0]
-    assert "most alike" not in found.words
+    assert "most similar" not in found.words
 
 
 def test_of_many_clusters_the_largest_are_listed(page):
@@ -242,7 +243,7 @@ def test_a_browser_sees_the_same_tags_as_xml_does(page, fitted):
 
 
 def test_long_text_is_cut():
-    assert escaped("a  b\n" * 100, 10) == "a b a b a…"
+    assert shorten("a  b\n" * 100, 10) == "a b a b a…"
 
 
 def test_nothing_comes_from_elsewhere(page, fitted):
@@ -253,6 +254,12 @@ def test_nothing_comes_from_elsewhere(page, fitted):
     assert all(address.startswith("#") for address in addresses)
     assert "url(" not in found.text
     assert "@import" not in found.text
+
+
+def test_without_jinja_the_extra_is_named(page, fitted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"sparsecluster\[report\]"):
+        page(*fitted)
 
 
 def test_links_lead_somewhere(page, fitted):
@@ -301,13 +308,13 @@ def test_odd_sizes_make_a_picture(sizes):
 def test_labels_that_cannot_be_are_refused(page, fitted):
     km = KMeans(2, random_state=0).fit(rows_like_text())
     km.labels_ = np.array([0, 2**31 - 1], dtype=np.int32)
-    with pytest.raises(ValueError, match="not all clusters"):
+    with pytest.raises(ValueError, match="values outside 0 to 1"):
         page(km)
 
 
 @pytest.mark.parametrize("texts", [["one"], iter(["one"])])
 def test_too_few_texts_are_refused(page, fitted, texts):
-    with pytest.raises(ValueError, match="one a row is needed"):
+    with pytest.raises(ValueError, match="one per row is needed"):
         page(*fitted, texts=texts)
 
 
@@ -382,7 +389,7 @@ def test_the_command_takes_a_store(run, model, tmp_path):
         (["{data}"], "holds no model|is not|too short|cannot"),
         (["{model}", "missing.txt"], "missing.txt does not exist"),
         (["{model}", "--terms", "0"], "terms must be an integer of at least 1"),
-        (["{model}", "--column", "text"], "of no use without data"),
+        (["{model}", "--column", "text"], "have no effect without data"),
         (["{model}", "--out", "{model}"], "would be written over"),
         (["{model}", "--out", "nowhere/report.html"], "there is no folder"),
     ],

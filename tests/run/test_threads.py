@@ -213,7 +213,7 @@ def test_command_without_threads_ends_in_one_line(monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("sparsecluster.datasets.docstrings.run", fail)
+    monkeypatch.setattr("sparsecluster.datasets.docstrings.load_docstrings", fail)
     with pytest.raises(SystemExit) as ended:
         app.meta(["demo"])
     assert ended.value.code == 1

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from sparsecluster.cli.convert import convert
+from sparsecluster.cli.demo import demo
 from sparsecluster.cli.fit import fit
 from sparsecluster.cli.inspect import inspect
-from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.predict import predict
 from sparsecluster.cli.report import report
 from sparsecluster.cli.screen import Output
@@ -24,13 +23,10 @@ MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
 
 def _version() -> str:
-    """Answer the version of the installed package, whose one source is pyproject.toml."""
-    from importlib.metadata import PackageNotFoundError, version
+    """Answer the version when it is asked for: to look it up takes longer than the help."""
+    from sparsecluster import __version__
 
-    try:
-        return version("sparsecluster")
-    except PackageNotFoundError:
-        return "unknown: not installed"
+    return __version__
 
 
 app = App(
@@ -46,32 +42,8 @@ app = App(
 )
 app.meta.suppress_keyboard_interrupt = False
 app.register_install_completion_command(name="--install-completion")
-for command in (fit, predict, convert, inspect, report, seed):
+for command in (fit, predict, convert, inspect, report, seed, demo):
     app.command(command)
-
-
-@app.command
-def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None = None) -> None:
-    """Cluster the docstrings of this Python installation and show the clusters.
-
-    Parameters
-    ----------
-    clusters
-        How many clusters to make.
-    terms
-        How many terms to show for each cluster.
-    seed
-        The random state of the clustering.
-    save
-        Write the docstrings to this file instead, one a line: text to try the other commands on.
-    """
-    from sparsecluster.datasets.docstrings import run, save_docstrings
-
-    if save is not None:
-        check_outputs(inputs=[], files=[save])
-        save_docstrings(save)
-        return
-    run(clusters=clusters, terms=terms, seed=seed)
 
 
 @app.meta.default
@@ -93,7 +65,7 @@ def _launch(
         _exit(INTERRUPTED, "interrupted")
     except BrokenPipeError:
         _stop_quietly()
-    except (CycloptsError, ValueError, FileNotFoundError, FileExistsError) as error:
+    except (CycloptsError, ValueError, ImportError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
         _exit(MISTAKE, str(error))

@@ -26,31 +26,31 @@ def report(
 ) -> None:
     """Write a page about a model: how the fit went, and its clusters with sizes and top terms.
 
-    With data also how far their rows are from the centers, and which are nearest. They are read as
-    those of the model were, block by block: they may be larger than memory.
+    With data it also shows how far their rows are from the centers, and which are nearest. They are
+    read as the training data were, block by block, so they may be larger than memory.
 
     Parameters
     ----------
     model
         A model that fit wrote.
     data
-        A store, or a file as convert takes it; of text the nearest documents are shown.
+        A store, or a file as convert takes it; for text, the nearest documents are shown.
     out
-        The page to write, by default the name of the model with .html.
+        The page to write; by default the name of the model with .html.
     terms
         How many terms to show for each cluster.
     examples
         How many of the rows nearest to each center to show.
     """
+    from sparsecluster import load_model
     from sparsecluster.prepare.read import blocks_of_file
     from sparsecluster.report.facts import documents
     from sparsecluster.report.report import write_report
-    from sparsecluster.storage.model import load_model
 
     out = model.with_suffix(".html") if out is None else out
     check_outputs(inputs=[model, data], files=[out])
     if data is None and reading != Reading():
-        raise ValueError("Options for reading are of no use without data.")
+        raise ValueError("Options for reading have no effect without data.")
     screen = Screen(running)
     estimator = load_model(model)
     estimator.n_threads = running.threads

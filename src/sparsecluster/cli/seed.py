@@ -12,8 +12,9 @@ from sparsecluster.cli.fit import read_rows
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
+from sparsecluster.cli.starting import Starting, given
 
-DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
+DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting())
 
 
 def seed(
@@ -28,8 +29,9 @@ def seed(
     reading: Reading = DEFAULTS[0],
     preparing: Preparing = DEFAULTS[1],
     running: Running = DEFAULTS[2],
+    starting: Starting = DEFAULTS[3],
 ) -> None:
-    """Choose starting centers, and tell which rows they are, one a line.
+    """Choose starting centers and list the rows that they are, one per line.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ def seed(
     method
         How: k-means++, random, mcmc, furthest-first and others, as fit --init takes them.
     metric
-        By cosine, rows count by their direction alone.
+        With cosine only the direction of a row counts.
     seed
         The random state: the same seed gives the same rows.
     memory_limit
@@ -51,11 +53,13 @@ def seed(
     import scipy.sparse as sp
 
     from sparsecluster import seed_centers
+    from sparsecluster.kmeans.seeding.starting import check_method
     from sparsecluster.storage.atomic import atomic_file
 
     if centers is not None and centers.suffix != ".npz":
         raise ValueError(f"{centers}: centers are written as .npz.")
     check_outputs(inputs=[data], files=[centers])
+    check_method(method, metric, given(starting), name="method")
     screen = Screen(running)
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)
@@ -68,6 +72,7 @@ def seed(
                 random_state=seed,
                 n_threads=running.threads,
                 memory_limit=memory_limit,
+                **given(starting),
             )
     if centers is not None:
         with atomic_file(centers) as partial, partial.open("wb") as file:
@@ -76,5 +81,5 @@ def seed(
     summary = {"clusters": int(found.shape[0]), "rows": listed}
     if listed is not None and not (running.json or running.quiet):
         sys.stdout.write("".join(f"{row}\n" for row in listed))
-    note = "the centers are means, not rows; --centers FILE.npz keeps them"
+    note = "the centers are means, not rows; --centers FILE.npz saves them"
     screen.result(summary, *([note] if listed is None and centers is None else []))

@@ -1,5 +1,5 @@
-"""The main job on text that every Python installation has: the docstrings of the standard library
-and of the installed dependencies, weighted by tf-idf, clustered, and shown as a table."""
+"""Text that every Python installation has: the docstrings of the standard library and of the
+installed dependencies, as they are and weighted by tf-idf."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import inspect
 import os
 import re
 import sysconfig
-import time
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -96,50 +92,6 @@ BOILERPLATE = frozenset(
 _EXAMPLE_LINE = re.compile(r"^\s*(>>>|\.\.\.|\.\. ).*$", re.MULTILINE)
 
 
-def run(
-    *, clusters: int = 20, terms: int = 8, seed: int = 0, console: Console | None = None
-) -> None:
-    """Cluster the docstrings and show the clusters.
-
-    Parameters
-    ----------
-    clusters : int, default=20
-        How many clusters to make.
-    terms : int, default=8
-        How many terms to show for each cluster.
-    seed : int, default=0
-        The random state of the clustering.
-    console : rich.console.Console, optional
-        Where to write; standard output by default.
-    """
-    for name, value in (("clusters", clusters), ("terms", terms)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    console = console or Console()
-
-    watch = Stopwatch()
-    with console.status("reading docstrings") as status:
-        texts, modules = load_docstrings()
-        watch.lap("reading")
-        status.update("vectorising")
-        X, names = vectorize(texts)
-        watch.lap("vectorising")
-        status.update("clustering")
-        model = cluster(X, names, clusters, seed)
-        watch.lap("clustering")
-
-    console.print(
-        f"[bold]{X.shape[0]:,}[/] docstrings of [bold]{len(set(modules)):,}[/] modules, "
-        f"[bold]{X.shape[1]:,}[/] terms, [bold]{X.nnz:,}[/] entries"
-    )
-    console.print(cluster_table(model, modules, terms))
-    console.print(
-        f"{clusters} clusters from seed {seed}: {model.n_iter_} iterations, "
-        f"cost {model.inertia_:,.1f}"
-    )
-    console.print(str(watch))
-
-
 def save_docstrings(path: Path) -> None:
     """Write the docstrings to a file, each on a line of its own."""
     texts, _ = load_docstrings()
@@ -183,63 +135,6 @@ def vectorize(texts: list[str]) -> tuple[csr_matrix, np.ndarray]:
     )
     X = vectorizer.fit_transform(texts)
     return X, vectorizer.get_feature_names_out()
-
-
-def cluster(X: csr_matrix, names: np.ndarray, clusters: int, seed: int) -> Any:
-    """Fit the estimator, with the names that its top terms are made of."""
-    from sparsecluster import KMeans
-
-    return KMeans(n_clusters=clusters, random_state=seed).fit(X, feature_names=names)
-
-
-def cluster_table(model: Any, modules: list[str], terms: int) -> Table:
-    """Show the clusters, largest first: number, size, top terms, and where its texts come from."""
-    packages = np.array([public_name(module) for module in modules])
-    sizes = np.bincount(model.labels_)
-    top_terms = model.top_terms(terms)
-
-    table = Table()
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("size", justify="right")
-    table.add_column("top terms", style="bold", ratio=3)
-    table.add_column("mostly from", style="cyan", ratio=2)
-    for label in np.argsort(-sizes, kind="stable"):
-        sources = Counter(packages[model.labels_ == label].tolist()).most_common(3)
-        table.add_row(
-            str(label),
-            f"{sizes[label]:,}",
-            ", ".join(top_terms[label]),
-            ", ".join(name for name, _ in sources),
-        )
-    return table
-
-
-def public_name(module: str) -> str:
-    """Shorten a module's name to its first two public parts.
-
-    >>> public_name("sklearn.cluster._kmeans"), public_name("xml.dom.minidom"), public_name("_io")
-    ('sklearn.cluster', 'xml.dom', '_io')
-    """
-    parts = module.split(".")
-    public = [part for part in parts if not part.startswith("_")]
-    return ".".join(public[:2] or parts[:1])
-
-
-class Stopwatch:
-    """Seconds between one lap and the next, by name."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._started = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        """End the lap that was running under this name, and begin the next."""
-        now = time.perf_counter()
-        self.seconds[name] = now - self._started
-        self._started = now
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
 
 
 def _source_files() -> Iterator[tuple[str, Path]]:

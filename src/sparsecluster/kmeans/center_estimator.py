@@ -120,7 +120,7 @@ class CenterEstimator(
         metric_of(self.metric).distances(distances, rows.core.norm2)
         return distances
 
-    def nearest(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def nearest_center(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest center of each row, as `predict` gives it, and the squared distance to it.
 
         For the cosine squared distances are those at unit length, 2 (1 - cos).

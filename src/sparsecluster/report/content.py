@@ -1,35 +1,16 @@
-"""What the parts of a report are made from, and the way of text from anywhere into HTML."""
+"""What the parts of a report are made from."""
 
 from __future__ import annotations
 
-import html
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sparsecluster.report.facts import FittedSizes, Neighbours, Survey
+from sparsecluster.report.facts import FittedSizes, Neighbors, Survey, top_columns
 
 MOST_CLUSTERS = 200  # that have a line of the table
-LONGEST_TERM = 40
-
-# What XML cannot hold, and what would turn the text around it: they are shown as replaced.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
-    "\ud800-\udfff\ufffe\uffff]"
-)
-
-
-def escaped(value: Any, longest: int | None = None) -> str:
-    """Text from anywhere as HTML that shows it: on one line, cut where it is too long."""
-    words = str(value)
-    if longest is not None:
-        # Only the start is looked at: a text may be a whole book.
-        words = " ".join(words[: 20 * longest].split())
-        words = words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
-    return html.escape(_UNPRINTABLE.sub("\ufffd", words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +18,13 @@ class Content:
     """All that the parts are made from."""
 
     estimator: Any
+    cosine: bool
     centers: Any  #: as a CSR array
     names: Any  #: of the columns; may be shorter than they are many
     terms: int
     fitted: FittedSizes | None
     survey: Survey | None
-    neighbours: Neighbours | None
+    neighbors: Neighbors | None
     texts: dict[int, str]
 
     @property
@@ -50,9 +32,11 @@ class Content:
         return int(self.centers.shape[0])
 
     @property
-    def other_data(self) -> bool:
-        """Whether the rows that were looked through are others than the known sizes tell of."""
-        return self.fitted is not None and self.survey is not None and not self.survey.same_rows
+    def other_data(self) -> Survey | None:
+        """The survey, where its rows are others than those that the known sizes count."""
+        if self.fitted is None or self.survey is None or self.survey.same_rows:
+            return None
+        return self.survey
 
     @property
     def sizes(self) -> np.ndarray | None:
@@ -61,27 +45,28 @@ class Content:
             return self.fitted.counts
         return None if self.survey is None else self.survey.sizes
 
-    @cached_property
-    def order(self) -> list[int]:
-        """The clusters, largest first."""
-        if self.sizes is None:
-            return list(range(self.n_clusters))
-        return [int(i) for i in np.lexsort((np.arange(self.n_clusters), -self.sizes))]
+    @property
+    def counts_seen(self) -> bool:
+        """Whether the sizes are what the centers of a stream have seen."""
+        return self.fitted is not None and self.fitted.labels is None
 
     @cached_property
     def shown(self) -> list[int]:
-        """The clusters that have a line of the table."""
-        return self.order[:MOST_CLUSTERS]
+        """The clusters that have a line of the table, largest first."""
+        if self.sizes is None:
+            return list(range(self.n_clusters))[:MOST_CLUSTERS]
+        return largest_first(self.sizes)[:MOST_CLUSTERS]
 
     @cached_property
-    def has_line(self) -> frozenset[int]:
+    def linked(self) -> frozenset[int]:
         """The same, to ask for one of them."""
         return frozenset(self.shown)
 
-    def term(self, column: int) -> str:
-        """The name of a column, as HTML."""
-        named = column < len(self.names)
-        return escaped(self.names[column] if named else column, LONGEST_TERM)
+    def top_terms(self, cluster: int, most: int) -> tuple[list[Any], np.ndarray]:
+        """Names and weights of the columns with the largest weights."""
+        columns, weights = top_columns(self.centers, cluster, most)
+        named = len(self.names)
+        return [self.names[one] if one < named else int(one) for one in columns], weights
 
     @property
     def example_rows(self) -> list[int]:
@@ -89,3 +74,8 @@ class Content:
         if self.survey is None:
             return []
         return sorted(row for cluster in self.shown for row in self.survey.nearest_rows(cluster))
+
+
+def largest_first(sizes: np.ndarray) -> list[int]:
+    """The clusters by size; of equal ones the first."""
+    return [int(cluster) for cluster in np.argsort(-sizes, kind="stable")]

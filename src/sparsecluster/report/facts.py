@@ -1,8 +1,9 @@
-"""What a report tells: gathered from a fitted model and, block by block, from rows."""
+"""What a report says: gathered from a fitted model and, block by block, from rows."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,16 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster import _core
-from sparsecluster.kmeans import centers as centers_
-from sparsecluster.rows.resources import effective_n_threads
-from sparsecluster.rows.rows import as_rows
-
 if TYPE_CHECKING:
     from sparsecluster.prepare.steps import ReadOptions
 
 MOST_COMPARED = 2000  # clusters up to which each is compared with all others
-COMPARED_AT_ONCE = 256
 
 
 # --- of the model -----------------------------------------------------------------------------
@@ -31,9 +26,8 @@ class FittedSizes:
     """Rows of each cluster as the fit left them."""
 
     counts: np.ndarray
-    labels: (
-        np.ndarray | None
-    )  #: of the rows of the fit; None: the counts are what centers have seen
+    #: of the rows of the fit; None: the counts are what centers have seen
+    labels: np.ndarray | None
 
 
 def fitted_sizes(estimator: Any) -> FittedSizes | None:
@@ -47,8 +41,8 @@ def fitted_sizes(estimator: Any) -> FittedSizes | None:
         return None if counts is None else FittedSizes(counts=np.rint(counts), labels=None)
     if len(labels) and not 0 <= labels.min() <= labels.max() < n_clusters:
         raise ValueError(
-            f"labels_ of the model are not all clusters of it, 0 to {n_clusters - 1}. Fit or save "
-            f"the model again."
+            f"labels_ of the model has values outside 0 to {n_clusters - 1}. Fit or save the model "
+            f"again."
         )
     return FittedSizes(counts=np.bincount(labels, minlength=n_clusters), labels=labels)
 
@@ -70,69 +64,72 @@ def top_columns(centers: Any, cluster: int, most: int) -> tuple[np.ndarray, np.n
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbours:
-    """For each cluster the one whose center is nearest, and the one whose center is most alike.
+class Neighbors:
+    """For each cluster the one whose center is nearest, and the one whose center is most similar.
 
-    The likeness of two centers is 2ab / (aa + bb): 1 if they are equal, 0 if they have nothing in
-    common, and for centers of unit length their cosine. A center near zero, as that of a large
-    cluster of all sorts, is near to all others, but alike to none.
+    The similarity of two centers is 2ab / (aa + bb): 1 if they are equal, 0 if they have nothing in
+    common, and for centers of unit length their cosine. A center near zero, such as that of a large
+    mixed cluster, is near all others but similar to none.
     """
 
     nearest: np.ndarray
     distance: np.ndarray  #: to the nearest
-    alike: np.ndarray
-    likeness: np.ndarray  #: to the one most alike
+    similar: np.ndarray
+    similarity: np.ndarray  #: to the one most similar
 
     def pairs(self, most: int) -> list[tuple[int, int, float]]:
-        """Clusters that are most alike, with their likeness, the most alike ones first."""
-        order = np.argsort(-self.likeness, kind="stable")
-        found = {tuple(sorted((int(i), int(self.alike[i])))): self.likeness[i] for i in order}
+        """Clusters that are most similar, with their similarity, the most similar ones first."""
+        order = np.argsort(-self.similarity, kind="stable")
+        found = {tuple(sorted((int(i), int(self.similar[i])))): self.similarity[i] for i in order}
         return [(one, other, float(found[one, other])) for one, other in islice(found, most)]
 
 
-def neighbours(centers: sp.csr_array, n_threads: int | None) -> Neighbours | None:
+def neighbors(estimator: Any, centers: sp.csr_array, cosine: bool) -> Neighbors | None:
     """The nearest other center of each; None for a single center and for very many."""
     n_clusters = centers.shape[0]
     if not 1 < n_clusters <= MOST_COMPARED:
         return None
-    threads, core = effective_n_threads(n_threads), centers_.to_core(centers)
-    norm2 = np.asarray(core.norm2)
-    found: list[tuple[np.ndarray, ...]] = []
-    for begin in range(0, n_clusters, COMPARED_AT_ONCE):
-        rows = as_rows(centers[begin : begin + COMPARED_AT_ONCE], n_threads=threads)
-        distances = np.empty((rows.n_rows, n_clusters))
-        _core.all_distances(rows.core, core, distances, threads)
-        here = np.arange(rows.n_rows)
-        itself = (here, begin + here)
-        both = norm2[begin : begin + rows.n_rows, None] + norm2
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        distances = estimator.transform(centers)
+    norm2 = np.asarray(centers.power(2).sum(axis=1)).ravel()
+    if cosine:
+        # Half the squared distance of a unit row u from a center c is (1 + cc - 2 uc) / 2.
+        similarity = (1 + norm2 - 2 * distances) / (2 * np.sqrt(norm2))
+    else:
+        both = norm2[:, None] + norm2
         # Two centers that are zero are equal.
-        likeness = 1 - np.divide(distances**2, both, out=np.zeros_like(both), where=both > 0)
-        distances[itself], likeness[itself] = np.inf, -np.inf
-        nearest, alike = distances.argmin(axis=1), likeness.argmax(axis=1)
-        found.append((nearest, distances[here, nearest], alike, likeness[here, alike]))
-    nearest, distance, alike, best = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Neighbours(nearest=nearest, distance=distance, alike=alike, likeness=best)
+        similarity = 1 - np.divide(distances**2, both, out=np.zeros_like(both), where=both > 0)
+    np.fill_diagonal(distances, np.inf)
+    np.fill_diagonal(similarity, -np.inf)
+    nearest, similar = distances.argmin(axis=1), similarity.argmax(axis=1)
+    each = np.arange(n_clusters)
+    return Neighbors(
+        nearest=nearest,
+        distance=distances[each, nearest],
+        similar=similar,
+        similarity=similarity[each, similar],
+    )
 
 
 # --- of the rows ------------------------------------------------------------------------------
 
 
 class Survey:
-    """Goes along with blocks of rows, and keeps of them what a report tells of each cluster."""
+    """Goes through blocks of rows and keeps what a report says about each cluster."""
 
     def __init__(self, estimator: Any, labels: np.ndarray | None, examples: int) -> None:
         self._estimator, self._labels, self._examples = estimator, labels, examples
         self._different = 0
         self.n_rows = 0
-        self.n_features = 0
         self.sizes = np.zeros(estimator.n_clusters_, dtype=np.int64)
         self.costs = np.zeros(estimator.n_clusters_)
         #: the rows nearest to their centers: (cluster, row, squared distance), sorted
         self.nearest = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
     def add(self, block: Any) -> None:
-        """Count the rows of a block; they follow on those of the blocks before."""
-        labels, distance2 = self._estimator.nearest(block)
+        """Count the rows of a block; they follow those of the blocks before."""
+        labels, distance2 = self._estimator.nearest_center(block)
         self.sizes += np.bincount(labels, minlength=len(self.sizes))
         # One row after the other, so that the sums do not depend on where blocks end.
         np.add.at(self.costs, labels, distance2)
@@ -142,7 +139,6 @@ class Survey:
             known = self._labels[self.n_rows : self.n_rows + len(labels)]
             self._different += int(np.count_nonzero(known != labels[: len(known)]))
         self.n_rows += len(labels)
-        self.n_features = self._estimator.n_features_in_
 
     def _keep_nearest(self, *found: np.ndarray) -> None:
         clusters, rows, distance2 = (
@@ -156,7 +152,7 @@ class Survey:
 
     @property
     def same_rows(self) -> bool:
-        """Whether these are as many rows as were fitted, each in the cluster that it had."""
+        """Whether these are as many rows as were fitted, and every row kept its cluster."""
         return (
             self._labels is not None and self.n_rows == len(self._labels) and self._different == 0
         )
@@ -179,7 +175,7 @@ def survey(estimator: Any, rows: Any, labels: np.ndarray | None, examples: int) 
 
 def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
     if isinstance(rows, str | os.PathLike):
-        from sparsecluster.prepare.read import read_blocks
+        from sparsecluster import read_blocks
 
         yield from read_blocks(rows, like=estimator)
     elif isinstance(rows, Iterator):
@@ -194,7 +190,7 @@ def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
 def documents(
     path: Any, estimator: Any, options: ReadOptions | None = None
 ) -> Iterator[str] | None:
-    """The documents of a file of text, read in the way of the model; None for other data."""
+    """The documents of a text file, read as the training data were; None for other data."""
     from pathlib import Path
 
     from sparsecluster.formats.text import TextSource
@@ -210,11 +206,11 @@ def texts_of(rows: list[int], texts: Iterable[str], n_rows: int) -> dict[int, st
     if isinstance(texts, Sequence | np.ndarray):
         if len(texts) != n_rows:
             raise ValueError(
-                f"There are {len(texts)} texts for {n_rows} rows: one a row is needed."
+                f"There are {len(texts)} texts for {n_rows} rows: one per row is needed."
             )
         return {row: str(texts[row]) for row in rows}
     wanted, last = set(rows), max(rows, default=-1)
     found = {i: text for i, text in enumerate(islice(texts, last + 1)) if i in wanted}
     if len(found) < len(wanted):
-        raise ValueError(f"There are fewer texts than the {n_rows} rows: one a row is needed.")
+        raise ValueError(f"There are fewer texts than the {n_rows} rows: one per row is needed.")
     return found

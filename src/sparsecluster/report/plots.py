@@ -1,4 +1,4 @@
-"""Small pictures as SVG, made by hand: colours and fonts come from the page around them."""
+"""Small pictures as SVG: where things are. Colors and fonts come from the page around them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from sparsecluster.report.templating import render
 
 WIDTH, HEIGHT = 520, 220
 LEFT, RIGHT, TOP, BOTTOM = 64, 18, 12, 38
@@ -84,21 +86,15 @@ def line_plot(
     numbers = [a for a, _ in points]
     across = Axis(min(numbers), max(numbers), LEFT + 6, WIDTH - RIGHT - 6, "linear")
     up = Axis(low, high, HEIGHT - BOTTOM, TOP, scale)
-    places = [f"{across.place(a):.1f},{up.place(b):.1f}" for a, b in points]
-    last_x, last_y = places[-1].split(",")
-    dots = [f'<circle class="dot" cx="{last_x}" cy="{last_y}" r="3.5"/>']
-    if len(points) <= 60:
-        dots = [
-            f'<circle class="dot" cx="{place.split(",")[0]}" cy="{place.split(",")[1]}" r="2.5">'
-            f"<title>{below} {number(a)}: {b:,.8g}</title></circle>"
-            for place, (a, b) in zip(places, points, strict=True)
-        ] + dots
     whole = [tick for tick in across.ticks() if tick.is_integer()] or [points[0][0]]
+    told = [f"{below} {number(a)}: {b:,.8g}" for a, b in points]
+    places = [(across.place(a), up.place(b)) for a, b in points]
     return _picture(
         title,
-        _grid(up) + _below(across, whole, below),
-        f'<polyline class="line" points="{" ".join(places)}"/>',
-        *dots,
+        _ticks(up, up.ticks()),
+        _ticks(across, whole),
+        below,
+        points=[(*place, words) for place, words in zip(places, told, strict=True)],
     )
 
 
@@ -115,70 +111,54 @@ def size_plot(
         LEAST_ON_LOG if log else 0.0, largest, HEIGHT - BOTTOM, TOP, "log" if log else "linear"
     )
     heights = [up.place(float(size)) for size in sizes]
-    base = HEIGHT - BOTTOM
-    if len(sizes) <= MOST_BARS:
-        gap = min(width * 0.15, 2.0)
-        bars = [
-            _bar(cluster, size, LEFT + i * width, height, width - gap, linked)
-            for i, (cluster, size, height) in enumerate(zip(clusters, sizes, heights, strict=True))
-        ]
-    else:
-        steps = " ".join(f"V{height:.1f}h{width:.3f}" for height in heights)
-        bars = [f'<path class="bars" d="M{LEFT},{base} {steps} V{base} Z"/>']
     last = LEFT + (max(len(sizes), 2) - 0.5) * width
     across = Axis(1, max(len(sizes), 2), LEFT + width / 2, last, "linear")
     ticks = [tick for tick in across.ticks() if tick.is_integer() and tick <= len(sizes)]
-    level = up.place(median)
-    middle = ""
-    if len(sizes) > 2:
-        middle = (
-            f'<line class="median" x1="{LEFT}" x2="{WIDTH - RIGHT}" '
-            f'y1="{level:.1f}" y2="{level:.1f}"/>'
-            f'<text class="tick median-name" x="{WIDTH - RIGHT}" y="{level - 4:.1f}" '
-            f'text-anchor="end">median {number(median)}</text>'
-        )
-    below = "clusters, largest first" + (" (rows on a logarithmic scale)" if log else "")
-    return _picture(title, _grid(up) + _below(across, ticks or [1], below), *bars, middle)
-
-
-def _bar(cluster: int, size: Any, x: float, y: float, width: float, linked: frozenset[int]) -> str:
-    bar = (
-        f'<rect class="bars" x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" '
-        f'height="{max(HEIGHT - BOTTOM - y, 0):.1f}">'
-        f"<title>cluster {cluster}: {int(size):,}</title></rect>"
+    return _picture(
+        title,
+        _ticks(up, up.ticks()),
+        _ticks(across, ticks or [1]),
+        "clusters, largest first" + (" (rows on a logarithmic scale)" if log else ""),
+        median=_ticks(up, [median])[0] if len(sizes) > 2 else None,
+        **_bars(clusters, sizes, heights, width, linked),
     )
-    return f'<a href="#c{cluster}">{bar}</a>' if cluster in linked else bar
 
 
-def _grid(up: Axis) -> str:
-    """Lines across the picture, with their values at the left."""
-    parts = []
-    for tick in up.ticks():
-        y = up.place(tick)
-        parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(tick)}'
-            f"</text>"
-        )
-    return "".join(parts)
-
-
-def _below(across: Axis, ticks: Sequence[float], name: str) -> str:
-    """Values and name of the axis below the picture."""
-    parts = [
-        f'<text class="tick" x="{across.place(tick):.1f}" y="{HEIGHT - BOTTOM + 15}" '
-        f'text-anchor="middle">{number(tick)}</text>'
-        for tick in ticks
+def _bars(
+    clusters: Sequence[int],
+    sizes: np.ndarray,
+    heights: list[float],
+    width: float,
+    linked: frozenset[int],
+) -> dict[str, Any]:
+    if len(sizes) > MOST_BARS:
+        return {"outline": {"heights": heights, "width": width}}
+    gap = min(width * 0.15, 2.0)
+    bars = [
+        {
+            "cluster": cluster,
+            "size": f"{int(size):,}",
+            "x": LEFT + i * width,
+            "y": height,
+            "width": width - gap,
+            "linked": cluster in linked,
+        }
+        for i, (cluster, size, height) in enumerate(zip(clusters, sizes, heights, strict=True))
     ]
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(
-        f'<text class="axis" x="{middle:.1f}" y="{HEIGHT - 4}" text-anchor="middle">{name}</text>'
-    )
-    return "".join(parts)
+    return {"bars": bars}
 
 
-def _picture(title: str, *parts: str) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f"<title>{title}</title>{''.join(parts)}</svg>"
-    )
+def _ticks(axis: Axis, values: Sequence[float]) -> list[dict[str, Any]]:
+    return [{"place": axis.place(value), "value": number(value)} for value in values]
+
+
+def _picture(title: str, up: Any, across: Any, below: str, **parts: Any) -> str:
+    frame = {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "left": LEFT,
+        "right": WIDTH - RIGHT,
+        "base": HEIGHT - BOTTOM,
+    }
+    drawn = {"points": [], "bars": [], "outline": None, "median": None} | parts
+    return render("plot.svg", title=title, frame=frame, up=up, across=across, below=below, **drawn)

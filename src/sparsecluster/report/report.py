@@ -5,24 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib.resources import files
 from numbers import Integral
-from string import Template
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
+from sparsecluster import __version__
 from sparsecluster.report import sections, table
-from sparsecluster.report.content import Content, escaped
-from sparsecluster.report.facts import documents, fitted_sizes, neighbours, survey, texts_of
+from sparsecluster.report.content import Content
+from sparsecluster.report.facts import documents, fitted_sizes, neighbors, survey, texts_of
+from sparsecluster.report.templating import check_jinja, render, source
 from sparsecluster.rows.checks import check_number
 from sparsecluster.storage.atomic import atomic_file
-from sparsecluster.storage.model import library_version
-
-_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def write_report(
@@ -35,7 +33,7 @@ def write_report(
     texts: Iterable[str] | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
-    """Write a page about a fitted model: how the fit went, sizes, terms and likeness of clusters.
+    """Write a page about a fitted model: how the fit went, sizes, terms and similarity of clusters.
 
     The same model and rows give the same bytes.
 
@@ -46,23 +44,23 @@ def write_report(
     path : str or path
         The file to write, an HTML page; it appears whole or not at all.
     rows : path, Rows, matrix, iterator of blocks or None, default=None
-        Rows to tell of each cluster how far they are from its center, and which are nearest. A path
-        is read block by block, in the way of the model, and so may be larger than memory.
+        Rows, to show how far those of each cluster are from its center, and which are nearest. A
+        path is read block by block, as the training data were, and so may be larger than memory.
     terms : int, default=10
         How many columns to name for each cluster.
     examples : int, default=3
         How many of the rows nearest to each center to show.
     texts : iterable of str or None, default=None
-        A text for each row, to show of the nearest ones. By default, where `rows` is the path of a
-        file of text, the documents in it.
+        A text per row; those of the nearest rows are shown. By default, where `rows` is the path of
+        a text file, its documents.
     title : str or None, default=None
-        Head of the page; by default the name of the estimator.
+        Title of the page; by default the name of the estimator.
 
     Returns
     -------
     dict
-        What a program may want to know: `rows` and `cost` of the rows looked through, and
-        `same_rows`, whether they are those of the fit. None where no rows were given.
+        `rows` and `cost`: number and cost of the rows given; `same_rows`: whether they are those of
+        the fit. Each is None where no rows were given.
 
     Examples
     --------
@@ -82,8 +80,9 @@ def write_report(
     check_number("terms", terms, Integral, 1)
     check_number("examples", examples, Integral, 0)
     if rows is None and texts is not None:
-        raise ValueError("texts are of no use without rows.")
-    estimator.check_is_fitted()
+        raise ValueError("texts has no effect without rows.")
+    check_is_fitted(estimator)
+    check_jinja()
     content = _content(estimator, rows, terms, examples)
     content = replace(content, texts=_texts(content, rows, texts))
     page = _page(content, title or type(estimator).__name__)
@@ -98,20 +97,22 @@ def write_report(
 
 
 def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:
-    centers = sp.csr_array(estimator.cluster_centers_)
+    centers = sp.csr_array(estimator.cluster_centers_, dtype=np.float64)
     names = estimator.feature_names_
     if names is None:
         names = getattr(estimator, "feature_names_in_", [])
+    cosine = estimator.metric == "cosine"
     fitted = fitted_sizes(estimator)
     labels = None if fitted is None else fitted.labels
     return Content(
         estimator=estimator,
+        cosine=cosine,
         centers=centers,
         names=names,
         terms=int(terms),
         fitted=fitted,
         survey=None if rows is None else survey(estimator, rows, labels, int(examples)),
-        neighbours=neighbours(centers, estimator.n_threads),
+        neighbors=neighbors(estimator, centers, cosine),
         texts={},
     )
 
@@ -125,18 +126,18 @@ def _texts(content: Content, rows: Any, texts: Any) -> dict[int, str]:
 
 
 def _page(content: Content, title: str) -> str:
-    template = files("sparsecluster.report").joinpath("template.html").read_text(encoding="utf-8")
-    scripts = _SCRIPT.findall(template)
+    script = source("sort.js")
     # The page's own script alone may run, by its hash: should a text of the data ever be taken for
     # markup, it can neither run nor load anything.
-    hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
-    return Template(template).substitute(
-        script_sources=" ".join(f"'sha256-{one}'" for one in hashes),
-        title=escaped(title, sections.LONGEST_VALUE),
+    digest = hashlib.sha256(f"\n{script}".encode()).digest()
+    return render(
+        "page.html",
+        script=script,
+        script_hash=base64.b64encode(digest).decode(),
+        title=title,
         tiles=sections.tiles(content),
-        making=sections.making(content, library_version()),
+        making=sections.making(content, __version__),
         history=sections.history(content.estimator),
         sizes=sections.sizes(content),
-        clusters=table.clusters(content),
-        pairs=table.pairs(content),
+        **table.table(content),
     )

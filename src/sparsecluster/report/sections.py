@@ -1,4 +1,4 @@
-"""The head of a report and its pictures, as HTML."""
+"""The head of a report and its pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.prepare.recipe import Recipe
-from sparsecluster.report.content import Content, escaped
+from sparsecluster.report.content import Content, largest_first
 from sparsecluster.report.facts import Survey
 from sparsecluster.report.plots import line_plot, size_plot
 
@@ -22,34 +22,29 @@ HIDDEN |= {"checkpoint", "checkpoint_every"}
 # --- head -------------------------------------------------------------------------------------
 
 
-def tiles(content: Content) -> str:
+def tiles(content: Content) -> list[tuple[str, str]]:
     """The numbers to see first."""
     estimator, history = content.estimator, getattr(content.estimator, "history_", [])
     n_rows = _rows_of_fit(content)
     told = [
-        ("rows", None if n_rows is None else f"{n_rows:,}"),
+        ("rows", "" if n_rows is None else f"{n_rows:,}"),
         ("columns", f"{content.centers.shape[1]:,}"),
         ("clusters", f"{content.n_clusters:,}"),
         ("cost", f"{estimator.inertia_:,.6g}"),
         ("iterations", f"{estimator.n_iter_:,}"),
-        ("seconds", f"{sum(record.seconds for record in history):,.3g}" if history else None),
+        ("seconds", f"{sum(record.seconds for record in history):,.3g}" if history else ""),
         ("entries of centers", f"{content.centers.nnz:,}"),
     ]
-    cells = (
-        f'<div class="tile"><dt>{name}</dt><dd id="{name.split()[0]}">{value}</dd></div>'
-        for name, value in told
-        if value is not None
-    )
-    return f'<dl class="tiles">{"".join(cells)}</dl>'
+    return [(name, value) for name, value in told if value]
 
 
 def _rows_of_fit(content: Content) -> int | None:
-    """How many rows were fitted; None where the model does not tell."""
+    """How many rows were fitted; None where the model does not say."""
     fitted = content.fitted
     return None if fitted is None or fitted.labels is None else len(fitted.labels)
 
 
-def making(content: Content, version: str) -> str:
+def making(content: Content, version: str) -> list[tuple[str, str]]:
     """How the model was made."""
     estimator = content.estimator
     kind = type(estimator).__name__
@@ -57,13 +52,12 @@ def making(content: Content, version: str) -> str:
         kind += f", by {estimator.metric} distance"
     lines = [
         ("model", f"{kind}; this page by sparsecluster {version}"),
-        ("parameters", _parameters(estimator) or "all as they are by default"),
+        ("parameters", _parameters(estimator) or "all defaults"),
         *_recipe(estimator.recipe),
     ]
     if content.survey is not None:
         lines.append(("data", _about_data(content, content.survey)))
-    items = "".join(f"<div><dt>{name}</dt><dd>{escaped(value)}</dd></div>" for name, value in lines)
-    return f'<dl class="making">{items}</dl>'
+    return lines
 
 
 def _parameters(estimator: Any) -> str:
@@ -85,7 +79,7 @@ def _shortly(value: Any) -> str:
 
 
 def _cut(value: str) -> str:
-    """A long value cut, still to be escaped."""
+    """A long value cut."""
     return value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
 
 
@@ -95,7 +89,7 @@ def _recipe(recipe: Recipe | None) -> list[tuple[str, str]]:
         return []
     lines = []
     for name, chosen in recipe.described().items():
-        as_is = "a term is a word, in small letters" if name == "text" else "as they are"
+        as_is = "terms are lowercase words" if name == "text" else "unchanged"
         said = [
             key if value is True else f"{key}={_cut(str(value))}" for key, value in chosen.items()
         ]
@@ -106,88 +100,73 @@ def _recipe(recipe: Recipe | None) -> list[tuple[str, str]]:
 def _about_data(content: Content, survey: Survey) -> str:
     cost = float(survey.costs.sum())
     if survey.same_rows:
-        said = f"the {survey.n_rows:,} rows of the fit: all are in the clusters that they had"
+        said = f"the {survey.n_rows:,} rows of the fit: every row kept its cluster"
         if not math.isclose(cost, content.estimator.inertia_, rel_tol=1e-6, abs_tol=1e-12):
             said += f"; without weights their cost is {cost:,.6g}"
         return said
     said = f"{survey.n_rows:,} rows, cost {cost:,.6g}"
     if _rows_of_fit(content) is not None:
-        return f"other data than those of the fit: {said}"
-    return f"{said}; the model does not tell whether it was fitted to them"
+        return f"other data than the fit's: {said}"
+    return f"{said}; the model does not say whether it was fitted to them"
 
 
 # --- pictures ---------------------------------------------------------------------------------
 
 
-def history(estimator: Any) -> str:
-    """Cost and moved rows against iterations."""
+def history(estimator: Any) -> dict[str, Any] | None:
+    """Cost and moved rows against iterations; None where the model has no history."""
     records = getattr(estimator, "history_", [])
     if not records:
-        return "<p>The model has no history: it was learned batch by batch.</p>"
+        return None
     iterations = [record.iteration for record in records]
     batches = hasattr(estimator, "counts_")
     costs = [record.cost / max(record.rows, 1) if batches else record.cost for record in records]
     scale = "log" if min(costs) > 0 and max(costs) > STEEP * min(costs) else "linear"
     cost = "cost per row of the batch" if batches else "cost"
-    pictures = [
-        (cost, line_plot(iterations, costs, title=cost, below="iteration", scale=scale)),
-        (
-            "rows that moved",
-            line_plot(
-                iterations,
-                [record.moved for record in records],
-                title="rows that moved to another cluster",
-                below="iteration",
-                scale="log1p",
+    moved = line_plot(
+        iterations,
+        [record.moved for record in records],
+        title="rows that moved to another cluster",
+        below="iteration",
+        scale="log1p",
+    )
+    return {
+        "figures": [
+            (cost, line_plot(iterations, costs, title=cost, below="iteration", scale=scale)),
+            ("rows that moved", moved),
+        ],
+        "n_runs": 1 if batches else estimator.n_init,
+        "run": records[-1].run,
+    }
+
+
+def sizes(content: Content) -> list[dict[str, Any]]:
+    """How the rows spread over the clusters: those of the fit, and those given."""
+    told = []
+    if content.sizes is not None:
+        name = "rows that each center has seen" if content.counts_seen else "rows"
+        told.append((name, f"{name} of each cluster", content.sizes))
+    if content.other_data:
+        told.append(("rows of the data given",) * 2 + (content.other_data.sizes,))
+    return [
+        {
+            "name": name,
+            "picture": size_plot(
+                (order := largest_first(counts)), counts[order], title=title, linked=content.linked
             ),
-        ),
+            "facts": _uneven(counts),
+        }
+        for name, title, counts in told
     ]
-    figures = "".join(
-        f"<figure><figcaption>{name}</figcaption>{picture}</figure>" for name, picture in pictures
-    )
-    return f'<div class="figures">{figures}</div>{_of_runs(estimator, records)}'
 
 
-def _of_runs(estimator: Any, records: Any) -> str:
-    if estimator.n_init == 1 or hasattr(estimator, "counts_"):
-        return ""
-    return (
-        f"<p>Of {estimator.n_init} runs this is the one kept, run {records[-1].run} (from 0).</p>"
-    )
-
-
-def sizes(content: Content) -> str:
-    """How the rows spread over the clusters."""
-    counts = content.sizes
-    if counts is None:
-        return "<p>The model keeps no sizes of its clusters; give the data to see them.</p>"
-    what = "rows"
-    if content.fitted is not None and content.fitted.labels is None:
-        what = "rows that each center has seen"
-    order = content.order
-    picture = size_plot(
-        order, counts[order], title=f"{what} of each cluster", linked=content.has_line
-    )
-    figure = f"<figure><figcaption>{what}</figcaption>{picture}</figure>"
-    told = f'<div class="figures">{figure}{_uneven(counts)}</div>'
-    if content.other_data and content.survey is not None:
-        other = content.survey.sizes
-        order = [int(i) for i in np.lexsort((np.arange(len(other)), -other))]
-        picture = size_plot(
-            order, other[order], title="rows of the data given", linked=content.has_line
-        )
-        figure = f"<figure><figcaption>rows of the data given</figcaption>{picture}</figure>"
-        told += f'<div class="figures">{figure}{_uneven(other)}</div>'
-    return told
-
-
-def _uneven(counts: np.ndarray) -> str:
+def _uneven(counts: np.ndarray) -> list[tuple[str, str]]:
     total = max(float(counts.sum()), 1.0)
     lines = [
         ("largest", f"{_how_many(counts.max(), 'row')}, {counts.max() / total:.1%} of all"),
         ("median", _how_many(np.median(counts), "row")),
         ("smallest", _how_many(counts.min(), "row")),
-        ("of one row", _how_many((counts == 1).sum(), "cluster")),
+        ("with one row", _how_many((counts == 1).sum(), "cluster")),
     ]
     if not counts.all():
         lines.append(("empty", _how_many((counts == 0).sum(), "cluster")))
@@ -195,9 +174,8 @@ def _uneven(counts: np.ndarray) -> str:
     lines.append(
         ("half of all rows", "in the largest" if half == 1 else f"in the {half:,} largest")
     )
-    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in lines)
-    return f'<dl class="making">{items}</dl>'
+    return lines
 
 
 def _how_many(n: float, noun: str) -> str:
-    return f"no {noun}" if n == 0 else f"{n:,.12g} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,.12g} {noun}{'' if n == 1 else 's'}"

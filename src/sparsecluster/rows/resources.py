@@ -20,7 +20,7 @@ _UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def effective_n_threads(n_threads: Any) -> int:
-    """Threads to use: as asked for, else the process's CPUs, within threadpoolctl's limits."""
+    """Threads to use: as asked for, else the CPUs that affinity, quota and limits leave."""
     if n_threads is not None:
         if (
             isinstance(n_threads, bool)
@@ -31,9 +31,9 @@ def effective_n_threads(n_threads: Any) -> int:
                 f"n_threads must be an integer from 1 to {MAX_THREADS} or None, got {n_threads!r}."
             )
         return int(n_threads)
-    available = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    import joblib  # scikit-learn's; here, so that what needs no threads does not load it
+
+    available = joblib.cpu_count()
     if os.environ.get("OMP_NUM_THREADS", "").isdigit():
         available = min(available, max(1, int(os.environ["OMP_NUM_THREADS"])))
     # A limit set by threadpool_limits() lives in the thread pools that are loaded.

@@ -82,9 +82,9 @@ def mean_row(rows: Rows, setting: SeedSetting) -> sp.csr_array:
 
 
 def means(rows: Rows, parts: list[np.ndarray], setting: SeedSetting) -> sp.csr_array:
-    """The weighted mean of each list of rows; of the rows alike where they have no weight.
+    """The weighted mean of each list of rows; the plain mean where its rows have no weight.
 
-    Where a mean cannot be a center, having no direction, a row of the list stands for it.
+    Where a mean cannot be a center, having no direction, the first row of the list takes its place.
     """
     shares, members = [], []
     for part in parts:

@@ -1,18 +1,16 @@
-"""The demo: its corpus, and the table that a user sees."""
+"""The docstrings of the installation: which there are, and as rows."""
 
-import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from sparsecluster.datasets import docstrings as demo
+from sparsecluster.datasets import docstrings
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    return demo.load_docstrings()
+    return docstrings.load_docstrings()
 
 
 def test_corpus_is_thousands_of_documents_from_many_modules(corpus):
@@ -29,7 +27,7 @@ def test_corpus_has_no_duplicates(corpus):
 
 def test_corpus_leaves_out_short_docstrings_and_tests(corpus):
     texts, modules = corpus
-    assert min(len(text.split()) for text in texts) >= demo.SHORTEST_DOCSTRING
+    assert min(len(text.split()) for text in texts) >= docstrings.SHORTEST_DOCSTRING
     parts = {part for module in modules for part in module.split(".")}
     assert not parts & {"test", "tests", "conftest", "site-packages"}
 
@@ -53,7 +51,7 @@ def test_docstrings_are_those_of_module_classes_and_functions(tmp_path):
         "async def function():\n"
         '    """Function."""\n'
     )
-    assert list(demo._docstrings_of(source)) == [
+    assert list(docstrings._docstrings_of(source)) == [
         "Module.",
         "Class.",
         "Method.\n\nMore.",
@@ -65,31 +63,12 @@ def test_docstrings_are_those_of_module_classes_and_functions(tmp_path):
 def test_unreadable_sources_have_no_docstrings(tmp_path, content):
     source = tmp_path / "broken.py"
     source.write_bytes(content)
-    assert list(demo._docstrings_of(source)) == []
+    assert list(docstrings._docstrings_of(source)) == []
 
 
 def test_rows_are_float32_of_length_one_or_empty(corpus):
-    X, names = demo.vectorize(corpus[0])
+    X, names = docstrings.vectorize(corpus[0])
     lengths = np.sqrt(X.multiply(X).sum(axis=1))
     assert X.dtype == np.float32
     assert X.shape == (len(corpus[0]), len(names))
     np.testing.assert_allclose(lengths[lengths > 0], 1, rtol=1e-5)
-
-
-def test_demo_prints_a_row_for_each_cluster():
-    done = subprocess.run(
-        [sys.executable, "-m", "sparsecluster", "demo", "--clusters", "12", "--terms", "5"],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=300,
-        env={**os.environ, "COLUMNS": "160", "PYTHONIOENCODING": "utf-8"},
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [line.split("│") for line in done.stdout.splitlines() if line.startswith("│")]
-    labels = [int(row[1]) for row in rows if row[1].strip()]
-    sizes = [int(row[2].replace(",", "")) for row in rows if row[2].strip()]
-    assert sorted(labels) == list(range(12))
-    assert sizes == sorted(sizes, reverse=True)
-    assert "12 clusters from seed 0" in done.stdout
-    assert "clustering" in done.stdout

@@ -1,0 +1,39 @@
+from .formats.source import ReadError
+from .formats.text import TextOptions
+from .kmeans.kmeans import KMeans
+from .kmeans.minibatch import MiniBatchKMeans
+from .kmeans.projection import project_l1
+from .kmeans.seeding.seed_centers import kmeans_plusplus, seed_centers
+from .kmeans.spherical import SphericalKMeans
+from .prepare.convert import convert
+from .prepare.metalabels import metalabels
+from .prepare.prepare import Prepare
+from .prepare.read import read, read_blocks
+from .rows.rows import Rows
+from .storage.checkpoint import CheckpointError
+from .storage.model import ModelFileError, load_model
+from .storage.store import StoreError, open_store
+from .version import __version__
+
+__all__ = [
+    "CheckpointError",
+    "KMeans",
+    "MiniBatchKMeans",
+    "ModelFileError",
+    "Prepare",
+    "ReadError",
+    "Rows",
+    "SphericalKMeans",
+    "StoreError",
+    "TextOptions",
+    "__version__",
+    "convert",
+    "kmeans_plusplus",
+    "load_model",
+    "metalabels",
+    "open_store",
+    "project_l1",
+    "read",
+    "read_blocks",
+    "seed_centers",
+]
