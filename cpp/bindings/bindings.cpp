@@ -63,13 +63,20 @@ nb::ndarray<> keep(const Array& array) {
 
 // Rows together with the arrays that they look into.
 struct PyRows {
+    // Those that passed inspection, for the kernels.
+    const Rows& get() const {
+        require(rows->sound(), "the rows were not inspected, or have a fault");
+        return *rows;
+    }
+
     std::unique_ptr<Rows> rows;
     std::vector<nb::ndarray<>> arrays;
     std::vector<int32_t> all_features;
 
     template <class V, class I>
     static std::unique_ptr<PyRows> sparse(In<int64_t> indptr, In<I> indices, In<V> values,
-                                          int64_t n_features) {
+                                          int64_t n_features, int64_t chunk_bytes,
+                                          std::optional<int64_t> n_columns) {
         require(indptr.size() >= 1, "indptr is empty");
         require(indices.size() == values.size(), "indices and data differ in length");
         require(n_features <= INT32_MAX, "more than 2^31 - 1 features");
@@ -80,19 +87,20 @@ struct PyRows {
         auto self = std::make_unique<PyRows>();
         self->arrays = {keep(indptr), keep(indices), keep(values)};
         self->rows = std::make_unique<Rows>(
-            Matrix<V, I>{n, n_features, indptr.data(), indices.data(), values.data()});
+            Matrix<V, I>{n, n_features, indptr.data(), indices.data(), values.data()}, chunk_bytes, n_columns);
         return self;
     }
 
     template <class V>
-    static std::unique_ptr<PyRows> dense(nb::ndarray<const V, nb::ndim<2>, nb::c_contig, nb::device::cpu> x) {
+    static std::unique_ptr<PyRows> dense(nb::ndarray<const V, nb::ndim<2>, nb::c_contig, nb::device::cpu> x,
+                                         std::optional<int64_t> n_columns) {
         require(x.shape(0) <= INT32_MAX && x.shape(1) <= INT32_MAX, "more than 2^31 - 1 rows or features");
         auto self = std::make_unique<PyRows>();
         self->arrays = {keep(x)};
         self->all_features.resize(x.shape(1));
         for (size_t f = 0; f < self->all_features.size(); ++f) self->all_features[f] = int32_t(f);
         self->rows = std::make_unique<Rows>(Matrix<V, int32_t>{
-            int64_t(x.shape(0)), int64_t(x.shape(1)), nullptr, self->all_features.data(), x.data()});
+            int64_t(x.shape(0)), int64_t(x.shape(1)), nullptr, self->all_features.data(), x.data()}, 0, n_columns);
         return self;
     }
 };
@@ -159,7 +167,7 @@ Metric metric_of(const std::string& name) {
 struct PyAssigner {
     PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit,
                const std::string& metric)
-        : rows(*rows.rows), n_threads(n_threads) {
+        : rows(rows.get()), n_threads(n_threads) {
         const AssignOptions options{n_threads, metric_of(metric), head_limit};
         if (algorithm == "lloyd")
             assigner = make_lloyd(this->rows, options);
@@ -203,7 +211,7 @@ struct PyAssigner {
 struct PySums {
     PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters,
            const std::string& metric, const CenterLimit& limit)
-        : rows(*rows.rows),
+        : rows(rows.get()),
           weights(std::move(weights)),
           sums(this->rows, checked(columns), weights_of(this->weights, this->rows), n_clusters,
                metric_of(metric), limit) {}
@@ -276,20 +284,20 @@ struct PyMiniBatch {
     }
 
     nb::tuple learn(const PyRows& rows, Weights weights, InOut<int32_t> labels, int n_threads) {
-        require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
-        const double* w = weights_of(weights, *rows.rows);
+        require(int64_t(labels.size()) == rows.get().n_rows(), "one label a row is needed");
+        const double* w = weights_of(weights, rows.get());
         BatchStats stats;
         {
             const GilReleased released;
             const Turn turn(turns);
-            require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
+            require(rows.get().n_features() <= batch.n_features(), "the rows have more features");
             TeamScope team(n_threads);
-            Batch found = batch.assign(*rows.rows, labels.data(), n_threads);
+            Batch found = batch.assign(rows.get(), labels.data(), n_threads);
             turn.check();
             const Inside inside(mutex);
-            stats = batch.move(std::move(found), *rows.rows, w, labels.data(), n_threads);
+            stats = batch.move(std::move(found), rows.get(), w, labels.data(), n_threads);
             ++n_batches;
-            rows_since_check += rows.rows->n_rows();
+            rows_since_check += rows.get().n_rows();
             ++version;
         }
         return nb::make_tuple(to_numpy(std::move(stats.shift)), to_numpy(std::move(stats.distance2)));
@@ -300,11 +308,11 @@ struct PyMiniBatch {
         require(clusters.size() == ids.size(), "one row a cluster is needed");
         check_labels(clusters.data(), int64_t(clusters.size()), batch.size(), 0);
         for (size_t i = 0; i < ids.size(); ++i)
-            require(ids.data()[i] >= 0 && ids.data()[i] < rows.rows->n_rows(), "no such row");
+            require(ids.data()[i] >= 0 && ids.data()[i] < rows.get().n_rows(), "no such row");
         change([&] {
-            require(rows.rows->n_features() <= batch.n_features(), "the rows have more features");
+            require(rows.get().n_features() <= batch.n_features(), "the rows have more features");
             if (clusters.size() > 0)
-                batch.place({clusters.data(), clusters.data() + clusters.size()}, *rows.rows, ids.data(), count);
+                batch.place({clusters.data(), clusters.data() + clusters.size()}, rows.get(), ids.data(), count);
             rows_since_check = 0;
         });
     }
@@ -353,8 +361,8 @@ struct PyMiniBatch {
 };
 
 void check_own(const PyRows& rows, const Centers& centers, const In<int32_t>& labels) {
-    require(int64_t(labels.size()) <= rows.rows->n_rows(), "more labels than rows");
-    require(centers.n_features == rows.rows->n_features(), "centers do not fit the rows");
+    require(int64_t(labels.size()) <= rows.get().n_rows(), "more labels than rows");
+    require(centers.n_features == rows.get().n_features(), "centers do not fit the rows");
     check_labels(labels.data(), int64_t(labels.size()), centers.size(), 0);
 }
 
@@ -364,7 +372,7 @@ nb::object py_own_distances(const PyRows& rows, const Centers& centers, In<int32
     std::vector<double> out(labels.size());
     {
         const GilReleased released;
-        own_distances(*rows.rows, centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
+        own_distances(rows.get(), centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
     }
     return to_numpy(std::move(out));
 }
@@ -375,17 +383,17 @@ double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> label
     const auto n_rows = int64_t(labels.size());
     const double* const w = weights_of(weights, n_rows);
     const GilReleased released;
-    return own_cost(*rows.rows, centers, labels.data(), w, n_rows, n_threads);
+    return own_cost(rows.get(), centers, labels.data(), w, n_rows, n_threads);
 }
 
 template <class Out>
 void py_all_distances(const PyRows& rows, const Centers& centers,
                       nb::ndarray<Out, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, int n_threads) {
-    require(int64_t(out.shape(0)) == rows.rows->n_rows() && int64_t(out.shape(1)) == centers.size() &&
-                centers.n_features == rows.rows->n_features(),
+    require(int64_t(out.shape(0)) == rows.get().n_rows() && int64_t(out.shape(1)) == centers.size() &&
+                centers.n_features == rows.get().n_features(),
             "the output does not fit rows and centers");
     const GilReleased released;
-    all_distances(*rows.rows, centers, out.data(), n_threads);
+    all_distances(rows.get(), centers, out.data(), n_threads);
 }
 
 nb::tuple py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
@@ -396,39 +404,39 @@ nb::tuple py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
     options.n_candidates = int64_t(draws.shape(1));
     options.first = first;
     options.draws = draws.data();
-    options.weights = weights_of(weights, *rows.rows);
+    options.weights = weights_of(weights, rows.get());
     options.floor = floor;
     options.memory_limit = memory_limit;
     options.n_threads = n_threads;
     require(int64_t(draws.shape(0)) >= n_clusters - 1 && options.n_candidates >= 1, "too few draws");
-    require(first >= 0 && first < rows.rows->n_rows(), "the first row is out of range");
+    require(first >= 0 && first < rows.get().n_rows(), "the first row is out of range");
     Seeds seeds;
     {
         const GilReleased released;
-        seeds = greedy_kmeans_plusplus(*rows.rows, options);
+        seeds = greedy_kmeans_plusplus(rows.get(), options);
     }
     return nb::make_tuple(to_numpy(std::move(seeds.rows)), seeds.potential);
 }
 
 int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers, InOut<int32_t> labels,
                            const std::string& metric, int64_t head_limit, int n_threads) {
-    require(int64_t(labels.size()) == rows.rows->n_rows(), "one label a row is needed");
-    require(centers.n_features == rows.rows->n_features() && centers.size() >= 1, "centers do not fit the rows");
-    check_labels(labels.data(), rows.rows->n_rows(), centers.size(), 0);
-    const double* w = weights_of(weights, *rows.rows);
+    require(int64_t(labels.size()) == rows.get().n_rows(), "one label a row is needed");
+    require(centers.n_features == rows.get().n_features() && centers.size() >= 1, "centers do not fit the rows");
+    check_labels(labels.data(), rows.get().n_rows(), centers.size(), 0);
+    const double* w = weights_of(weights, rows.get());
     const GilReleased released;
-    return first_variation(*rows.rows, w, {n_threads, metric_of(metric), head_limit}, centers, labels.data());
+    return first_variation(rows.get(), w, {n_threads, metric_of(metric), head_limit}, centers, labels.data());
 }
 
 nb::object py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t length, int64_t first, uint64_t seed,
                           Weights weights, double floor, int n_threads) {
     require(n_clusters >= 1 && length >= 1, "at least one center and one step");
-    require(first >= 0 && first < rows.rows->n_rows(), "the first row is out of range");
-    const ChainOptions options{n_clusters, length, first, seed, weights_of(weights, *rows.rows), floor, n_threads};
+    require(first >= 0 && first < rows.get().n_rows(), "the first row is out of range");
+    const ChainOptions options{n_clusters, length, first, seed, weights_of(weights, rows.get()), floor, n_threads};
     Seeds seeds;
     {
         const GilReleased released;
-        seeds = chain_seeds(*rows.rows, options);
+        seeds = chain_seeds(rows.get(), options);
     }
     return to_numpy(std::move(seeds.rows));
 }
@@ -478,15 +486,15 @@ NB_MODULE(_core, m) {
 
     nb::class_<PyRows>(m, "Rows")
         .def_static("sparse", &PyRows::sparse<float, int32_t>, "indptr"_a, "indices"_a.noconvert(),
-                    "values"_a.noconvert(), "n_features"_a)
+                    "values"_a.noconvert(), "n_features"_a, "chunk_bytes"_a = 0, "n_columns"_a = nb::none())
         .def_static("sparse", &PyRows::sparse<float, int64_t>, "indptr"_a, "indices"_a.noconvert(),
-                    "values"_a.noconvert(), "n_features"_a)
+                    "values"_a.noconvert(), "n_features"_a, "chunk_bytes"_a = 0, "n_columns"_a = nb::none())
         .def_static("sparse", &PyRows::sparse<double, int32_t>, "indptr"_a, "indices"_a.noconvert(),
-                    "values"_a.noconvert(), "n_features"_a)
+                    "values"_a.noconvert(), "n_features"_a, "chunk_bytes"_a = 0, "n_columns"_a = nb::none())
         .def_static("sparse", &PyRows::sparse<double, int64_t>, "indptr"_a, "indices"_a.noconvert(),
-                    "values"_a.noconvert(), "n_features"_a)
-        .def_static("dense", &PyRows::dense<float>, "values"_a.noconvert())
-        .def_static("dense", &PyRows::dense<double>, "values"_a.noconvert())
+                    "values"_a.noconvert(), "n_features"_a, "chunk_bytes"_a = 0, "n_columns"_a = nb::none())
+        .def_static("dense", &PyRows::dense<float>, "values"_a.noconvert(), "n_columns"_a = nb::none())
+        .def_static("dense", &PyRows::dense<double>, "values"_a.noconvert(), "n_columns"_a = nb::none())
         .def("inspect",
              [](PyRows& self, int n_threads) {
                  Finding finding;
@@ -505,24 +513,18 @@ NB_MODULE(_core, m) {
                      require(ids.data()[i] >= 0 && ids.data()[i] < self.rows->n_rows(), "no such row");
                  auto selected = std::make_unique<PyRows>();
                  selected->arrays = self.arrays;
-                 selected->rows = std::make_unique<Rows>(self.rows->select(ids.data(), int64_t(ids.size())));
+                 selected->rows = std::make_unique<Rows>(self.get().select(ids.data(), int64_t(ids.size())));
                  return selected;
              },
              "ids"_a, nb::keep_alive<0, 1>())
-        .def("stream",
-             [](PyRows& self, int64_t chunk_bytes) {
-                 self.rows->streamed = true;
-                 self.rows->chunk_bytes = chunk_bytes;
-             },
-             "chunk_bytes"_a)
         .def_prop_ro("n_rows", [](const PyRows& self) { return self.rows->n_rows(); })
         .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })
         .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })
-        .def_prop_ro("max_norm", [](const PyRows& self) { return self.rows->max_norm; })
+        .def_prop_ro("max_norm", [](const PyRows& self) { return self.get().max_norm(); })
         .def_prop_ro("norm2", [](nb::handle self) {
             // A view, because there may be many rows; it keeps them alive.
-            const Rows& rows = *nb::cast<const PyRows&>(self).rows;
-            return nb::cast(nb::ndarray<nb::numpy, const double, nb::ndim<1>>(rows.norm2.data(),
+            const Rows& rows = nb::cast<const PyRows&>(self).get();
+            return nb::cast(nb::ndarray<nb::numpy, const double, nb::ndim<1>>(rows.norm2().data(),
                                                                               {size_t(rows.n_rows())}, self));
         });
 
@@ -531,9 +533,9 @@ NB_MODULE(_core, m) {
         .def_ro("scatter", &ColumnStats::scatter);
     m.def("column_stats",
           [](const PyRows& rows, Weights weights) {
-              const double* w = weights_of(weights, *rows.rows);
+              const double* w = weights_of(weights, rows.get());
               const GilReleased released;
-              return column_stats(*rows.rows, w);
+              return column_stats(rows.get(), w);
           },
           "rows"_a, "weights"_a = nb::none());
 
@@ -604,12 +606,12 @@ NB_MODULE(_core, m) {
 
     m.def("tile_rates",
           [](const PyRows& rows, const Centers& centers, int n_threads) {
-              require(centers.n_features == rows.rows->n_features() && centers.size() >= 1,
+              require(centers.n_features == rows.get().n_features() && centers.size() >= 1,
                       "centers do not fit the rows");
               TileRates rates;
               {
                   const GilReleased released;
-                  rates = tile_rates(*rows.rows, centers, n_threads);
+                  rates = tile_rates(rows.get(), centers, n_threads);
               }
               nb::dict out;
               out["tile"] = rates.tile;

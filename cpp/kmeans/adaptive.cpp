@@ -72,7 +72,7 @@ private:
     bool settle_row(const Scanned& scanned, const Row<V, I>& row, const Centers& centers,
                     const std::vector<double>& norms, std::vector<int32_t>& candidates, int32_t* labels) {
         const int64_t i = scanned.row;
-        const int32_t label = decide(scanned, row, rows_.norm2[i], centers, norms, candidates);
+        const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, norms, candidates);
         const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
         own_[i] = scanned.scores[label];
         error_[i] = next_above(scanned.error);

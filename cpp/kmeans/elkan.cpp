@@ -42,13 +42,13 @@ public:
                     std::vector<float> limit(count), reach(count), pad(count);
                     auto set_limits = [&](int64_t r) {
                         reach[r] = round_up(own[begin + r]) + pad[r];
-                        limit[r] = space.above(reach[r], rows_.norm2[begin + r]);
+                        limit[r] = space.above(reach[r], rows_.norm2()[begin + r]);
                     };
                     std::vector<int32_t> below(count), before(labels + begin, labels + begin + count);
                     std::vector<char> doubt(count, 0);
                     int64_t pairs = 0;
                     for (int64_t r = 0; r < count; ++r) {
-                        pad[r] = round_up(margin(rows_.norm2[begin + r], view.row(begin + r).size));
+                        pad[r] = round_up(margin(rows_.norm2()[begin + r], view.row(begin + r).size));
                         set_limits(r);
                     }
                     for (int64_t k = 0; k < n_centers; ++k) {
@@ -70,7 +70,7 @@ public:
                             ++pairs;
                             const double distance =
                                 std::sqrt(spread_distance2(view.row(i), spread.data(), center)) * scale_;
-                            const double norm2 = rows_.norm2[i];
+                            const double norm2 = rows_.norm2()[i];
                             bound[r] = space.below(distance, norm2);
                             if (distance > reach[r]) continue;
                             if (distance >= own[i] - pad[r]) {
@@ -99,7 +99,7 @@ public:
                     moved.fetch_add(n_moved, std::memory_order_relaxed);
                 });
             },
-            rows_.matrix);
+            rows_.matrix());
 
         std::vector<int64_t> ids;
         for (const auto& part : unsettled) ids.insert(ids.end(), part.begin(), part.end());
@@ -133,8 +133,8 @@ private:
                  const int64_t count = std::min(n_rows_ - begin, block_rows_);
                  float* bound = bounds_.data() + begin * index.n_centers + (i - begin);
                  for (int64_t k = 0; k < index.n_centers; ++k)
-                     bound[k * count] = space.below(scanned.lower(scanned.scores[k]), rows_.norm2[i]);
-                 const int32_t label = decide(scanned, row, rows_.norm2[i], centers, index.norm,
+                     bound[k * count] = space.below(scanned.lower(scanned.scores[k]), rows_.norm2()[i]);
+                 const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, index.norm,
                                               scratches_[thread].candidates);
                  if (labels[i] == label) return;
                  labels[i] = label;

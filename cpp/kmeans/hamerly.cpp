@@ -10,7 +10,7 @@ namespace sparsecluster {
 namespace {
 
 int64_t row_size(const Rows& rows, int64_t i) {
-    return std::visit([&](const auto& view) { return view.row(i).size; }, rows.matrix);
+    return std::visit([&](const auto& view) { return view.row(i).size; }, rows.matrix());
 }
 
 // upper_: to the own center; lower_: to every other one.
@@ -29,7 +29,7 @@ public:
         relax(space.shifts(shift), labels);
         const Margin margin(centers, scale_);
         auto safe = [&](int64_t i) {
-            const double norm2 = rows_.norm2[i];
+            const double norm2 = rows_.norm2()[i];
             return space.distance(lower_[i], norm2) >
                    space.distance(upper_[i], norm2) + margin(norm2, row_size(rows_, i));
         };
@@ -42,7 +42,7 @@ public:
         int64_t kept = 0;
         for (size_t p = 0; p < doubtful.size(); ++p) {
             const int64_t i = doubtful[p];
-            upper_[i] = space.above(std::sqrt(own[p]) * scale_, rows_.norm2[i]);
+            upper_[i] = space.above(std::sqrt(own[p]) * scale_, rows_.norm2()[i]);
             if (!safe(i)) doubtful[kept++] = i;
         }
         AssignStats stats = rescan(centers, doubtful.data(), kept, labels);
@@ -81,11 +81,11 @@ private:
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
                  const int64_t i = scanned.row;
-                 const int32_t label = decide(scanned, row, rows_.norm2[i], centers, index.norm,
+                 const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, index.norm,
                                               scratches_[thread].candidates);
                  // In doubt the row's own score may be the second best: then both bounds take the best.
                  const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
-                 const double norm2 = rows_.norm2[i];
+                 const double norm2 = rows_.norm2()[i];
                  upper_[i] = space.above(scanned.upper(scanned.scores[label]), norm2);
                  lower_[i] = index.n_centers > 1 ? space.below(scanned.lower(other), norm2) : INFINITY;
                  if (labels[i] == label) return;

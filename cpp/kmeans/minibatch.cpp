@@ -141,7 +141,7 @@ BatchStats MiniBatch::move(Batch batch, const Rows& rows, const double* weights,
     stats.distance2 = std::move(batch.distance2);
     std::vector<Move> moves(size());
     for (int64_t i = 0; i < rows.n_rows(); ++i) {
-        if (metric_ == Metric::cosine && rows.norm2[i] == 0) continue;  // no direction, and no say
+        if (metric_ == Metric::cosine && rows.norm2()[i] == 0) continue;  // no direction, and no say
         const double share = weights ? weights[i] : 1.0;
         if (!(share > 0)) continue;
         Move& move = moves[labels[i]];
@@ -218,10 +218,10 @@ void MiniBatch::assign_by_index(const Rows& rows, int32_t* labels, int n_threads
     scan(rows, index, nullptr, rows.n_rows(), n_threads, scans,
          [&](const Scanned& scanned, const auto& row, int thread) {
              const int64_t i = scanned.row;
-             const int32_t k = decide(scanned, row, rows.norm2[i], centers, index.norm, scans[thread].candidates);
+             const int32_t k = decide(scanned, row, rows.norm2()[i], centers, index.norm, scans[thread].candidates);
              labels[i] = k;
              batch.own[i] = sums_.product(row, k, batch.unknown[thread]);
-             batch.distance2[i] = distance2(row, rows.norm2[i], batch.own[i], k, [&]() -> const Center& {
+             batch.distance2[i] = distance2(row, rows.norm2()[i], batch.own[i], k, [&]() -> const Center& {
                  return centers.items[k];
              });
          });
@@ -260,17 +260,17 @@ void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, int n_threads,
         scratch.scores.resize(n_centers);
         const double best = score_all(scratch.sums.products.data(), inverse.data(), half.data(), n_centers,
                                       scratch.scores.data());
-        const double reach = 2 * max_norm * (max_norm + std::sqrt(rows.norm2[i]));
+        const double reach = 2 * max_norm * (max_norm + std::sqrt(rows.norm2()[i]));
         const double least = best - ((kWindow + kUnit * double(row.size)) * reach + 2 * doubt);
         scratch.candidates.clear();
         for (int64_t k = 0; k < n_centers; ++k)
             if (scratch.scores[k] >= least) scratch.candidates.push_back(int32_t(k));
         const int32_t k = scratch.candidates.size() == 1
                               ? scratch.candidates[0]
-                              : settle(row, rows.norm2[i], written_out(), scratch.candidates);
+                              : settle(row, rows.norm2()[i], written_out(), scratch.candidates);
         labels[i] = k;
         batch.own[i] = scratch.sums.products[k];
-        batch.distance2[i] = distance2(row, rows.norm2[i], batch.own[i], k, [&]() -> const Center& {
+        batch.distance2[i] = distance2(row, rows.norm2()[i], batch.own[i], k, [&]() -> const Center& {
             return written_out().items[k];
         });
     };
@@ -287,7 +287,7 @@ void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, int n_threads,
                 }
             });
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 // Of a row to center k, from its product with the sum; directly where that has lost too many digits.
@@ -342,7 +342,7 @@ void MiniBatch::add(const Rows& rows, const double* weights, const int32_t* labe
                 for (int64_t range = 0; range < n_ranges; ++range)
                     squares_[k].add(gains[range * n_centers + k], slacks[range * n_centers + k]);
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 // Makes the sum of a cluster so many times a center; `features` are those that it has now.
@@ -370,7 +370,7 @@ void MiniBatch::place(const std::vector<int32_t>& clusters, const Rows& rows, co
                     center.values.push_back(double(row.values[e]));
                 }
             },
-            rows.matrix);
+            rows.matrix());
         center = center_of(std::move(center), metric_, limit_);
         const int32_t k = clusters[c];
         write(k, before.items[k].features, center, count > 0 ? count : 1.0);

@@ -108,9 +108,9 @@ private:
         const int32_t from = labels_[i];
         const double coming =
             variation_.of_coming(sizes_[to], direct_distance2(row, as_row(centers_.items[to])),
-                                 rows_.norm2[i], weight(i));
+                                 rows_.norm2()[i], weight(i));
         const double going = variation_.of_going(
-            sizes_[from], direct_distance2(row, as_row(centers_.items[from])), rows_.norm2[i], weight(i));
+            sizes_[from], direct_distance2(row, as_row(centers_.items[from])), rows_.norm2()[i], weight(i));
         const double least = 1e-10 * (std::abs(coming) + std::abs(going));
         return coming - going < -least ? coming - going : 0.0;
     }
@@ -132,7 +132,7 @@ private:
              [&](const Scanned& scanned, const auto&, int thread) {
                  const int64_t i = scanned.row;
                  if (!may_leave(i)) return;
-                 const double norm2 = rows_.norm2[i];
+                 const double norm2 = rows_.norm2()[i];
                  // Squared distance for a score that is wrong by `error`.
                  auto distance2 = [&](double score, double error) {
                      return std::max(0.0, (scanned.norm2 - 2 * (score + error)) * unscale2);
@@ -219,7 +219,7 @@ int64_t first_variation(const Rows& rows, const double* weights, AssignOptions o
             return Refiner<typename View::Value, typename View::Index>(rows, view, weights, options, centers, labels)
                 .run();
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 }  // namespace sparsecluster

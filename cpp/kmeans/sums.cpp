@@ -62,7 +62,7 @@ void Sums::take_new_rows(int64_t n) {
     if (known == n) return;
     labels_.resize(n, -1);
     if (metric_ == Metric::cosine) {
-        for (int64_t i = known; i < n; ++i) scatter_ += weight_of(i) * (rows_.norm2[i] + 1);
+        for (int64_t i = known; i < n; ++i) scatter_ += weight_of(i) * (rows_.norm2()[i] + 1);
     } else if (known == 0 && n == columns_.n_rows) {
         scatter_ = columns_.scatter;
     } else {
@@ -71,7 +71,7 @@ void Sums::take_new_rows(int64_t n) {
                 for (int64_t i = known; i < n; ++i)
                     scatter_ += weight_of(i) * squared_spread(view.row(i));
             },
-            rows_.matrix);
+            rows_.matrix());
     }
 }
 
@@ -113,7 +113,7 @@ Sums::Changes Sums::members_of_changed(const int32_t* labels, const Changes& cha
 }
 
 void Sums::will_need(const Changes& changes, int64_t begin, int64_t end) const {
-    if (!rows_.streamed) return;
+    if (!rows_.streamed()) return;
     // Pages hold several rows: where many changed all are asked for at once.
     constexpr int64_t kFew = 16;
     if (int64_t(changes.ids.size()) * kFew > end - begin) return rows_.will_need(begin, end);
@@ -237,7 +237,7 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
                         move_center(k, mean_of(clusters_[k]), centers, stats);
                 });
             },
-            rows_.matrix);
+            rows_.matrix());
         begin = end;
     }
     stats.cost = cost();

@@ -60,12 +60,12 @@ public:
     Seeder(const Rows& rows, const Matrix<V, I>& view, const SeedOptions& options)
         : rows_(rows), view_(view), options_(options), n_(view.n_rows),
           distance2_(n_, std::numeric_limits<double>::infinity()), offset_(n_),
-          most_(rows.streamed ? 0 : n_, std::numeric_limits<double>::infinity()),
+          most_(rows.streamed() ? 0 : n_, std::numeric_limits<double>::infinity()),
           block_potential_((n_ + kBlock - 1) / kBlock),
           n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))), team_(n_threads_),
           states_(n_threads_) {
         // In dense rows everything shares features, so there is nothing to find by columns.
-        by_columns_ = view.indptr && !rows.streamed && Screen::bytes(view) <= options.memory_limit;
+        by_columns_ = view.indptr && !rows.streamed() && Screen::bytes(view) <= options.memory_limit;
         if (by_columns_) screen_.build(view, rows);
     }
 
@@ -81,7 +81,7 @@ public:
             const auto started = std::chrono::steady_clock::now();
             best_.row = -1;
             checked_ = 0;
-            if (rows_.streamed) {
+            if (rows_.streamed()) {
                 try_in_one_pass();
             } else {
                 if (by_columns)
@@ -110,11 +110,11 @@ private:
 
     void place_first(int64_t row) {
         double bound = 0;
-        for (int64_t i = 0; i < n_; ++i) bound += weight(i) * (rows_.norm2[i] + rows_.norm2[row]);
+        for (int64_t i = 0; i < n_; ++i) bound += weight(i) * (rows_.norm2()[i] + rows_.norm2()[row]);
         int exponent = 0;
         if (bound > 0) std::frexp(bound, &exponent);
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
-        if (rows_.streamed) {
+        if (rows_.streamed()) {
             for (int64_t i = 0; i < n_; ++i) {
                 if (i % kBlock == 0) rows_.read_ahead(i, i + kBlock), poll_interrupt();
                 distance2_[i] = distance2_to(row, i);
@@ -137,7 +137,7 @@ private:
         double potential = 0;
         for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) {
             potential += chance(i);
-            const double offset = 0.5 * (rows_.norm2[i] - distance2_[i]) * rows_.scale * rows_.scale;
+            const double offset = 0.5 * (rows_.norm2()[i] - distance2_[i]) * rows_.scale() * rows_.scale();
             offset_[i] = float(offset) - std::abs(float(offset)) * 0x1p-20f;
         }
         block_potential_[b] = potential;
@@ -258,7 +258,7 @@ private:
     void screen_by_columns(const std::vector<Candidate*>& candidates) {
         parallel_blocks(int64_t(candidates.size()), n_threads_, [&](int64_t c, int thread) {
             const int64_t row = candidates[c]->row;
-            screen_.find(view_.row(row), rows_.norm2[row], rows_.scale, offset_.data(), options_.weights,
+            screen_.find(view_.row(row), rows_.norm2()[row], rows_.scale(), offset_.data(), options_.weights,
                          n_bounded_, states_[thread].screen, candidates[c]->survivors);
         });
     }
@@ -333,7 +333,7 @@ private:
                 product += double(candidate.values[b++]) * double(other.values[a++]);
             }
         }
-        const double norms = rows_.norm2[i] + rows_.norm2[candidate_row], expanded = norms - 2 * product;
+        const double norms = rows_.norm2()[i] + rows_.norm2()[candidate_row], expanded = norms - 2 * product;
         return expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate);
     }
 
@@ -358,9 +358,9 @@ private:
             const auto row = view_.row(candidates_[c].row);
             centers.items[c].features.assign(row.features, row.features + row.size);
             centers.items[c].values.assign(row.values, row.values + row.size);
-            centers.items[c].norm2 = rows_.norm2[candidates_[c].row];
+            centers.items[c].norm2 = rows_.norm2()[candidates_[c].row];
         }
-        index_.build(centers, rows_.scale, {kHeadLimit, direct_limit(rows_.nnz())}, n_threads_);
+        index_.build(centers, rows_.scale(), {kHeadLimit, direct_limit(rows_.nnz())}, n_threads_);
     }
 
     void scan_for_survivors() {
@@ -381,7 +381,7 @@ private:
             for (const ThreadState& state : states_) {
                 const Survivors& part = state.survivors[c];
                 all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
-                all.most += 2 * part.most / (rows_.scale * rows_.scale);
+                all.most += 2 * part.most / (rows_.scale() * rows_.scale());
             }
         }
     }
@@ -411,7 +411,7 @@ private:
                 for (int64_t e = 0; e < other.size; ++e)
                     product += spread[other.features[e]] * double(other.values[e]);
                 entries += other.size;
-                const double norms = rows_.norm2[i] + rows_.norm2[row], expanded = norms - 2 * product;
+                const double norms = rows_.norm2()[i] + rows_.norm2()[row], expanded = norms - 2 * product;
                 visit(portion, i, expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate));
             }
             for (int64_t e = 0; e < candidate.size; ++e) spread[candidate.features[e]] = 0.0;
@@ -478,7 +478,7 @@ Seeds greedy_kmeans_plusplus(const Rows& rows, const SeedOptions& options) {
             using View = std::decay_t<decltype(view)>;
             return Seeder<typename View::Value, typename View::Index>(rows, view, options).run();
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 }  // namespace sparsecluster

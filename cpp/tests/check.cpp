@@ -51,7 +51,7 @@ void check_inspection(const Table& table, const Rows& rows, const Finding& findi
     bool same = true;
     for (int64_t i = 0; i < table.n_rows; ++i) {
         const double norm2 = squared_distance(table.row(i), origin.data(), table.n_features);
-        same &= close(rows.norm2[i], norm2, norm2);
+        same &= close(rows.norm2()[i], norm2, norm2);
     }
     check(same, "norms differ");
 }
@@ -226,15 +226,15 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
     }
 
     context = place + ", streamed";
-    rows.streamed = true;
-    rows.chunk_bytes = 1000;
-    check(rows.chunk_ends(table.n_rows).back() == table.n_rows, "chunks do not end with the rows");
+    Rows streamed = sample.rows(1000);
+    check_inspection(table, streamed, streamed.inspect(n_threads));
+    check(streamed.chunk_ends(table.n_rows).back() == table.n_rows, "chunks do not end with the rows");
     for (int64_t memory_limit : {INT64_MAX, int64_t(10000), int64_t(1)})
-        check(check_seeding(table, rows, recipe, weights, n_threads, memory_limit).rows == seeds.rows,
+        check(check_seeding(table, streamed, recipe, weights, n_threads, memory_limit).rows == seeds.rows,
               "streamed seeds are others");
     const std::unique_ptr<Assigner> assigner =
-        kMakers[0].second(rows, {n_threads, Metric::euclidean, int64_t(1) << 32});
-    check(check_iterations(table, rows, columns, weights, centers, *assigner, n_threads) == reference,
+        kMakers[0].second(streamed, {n_threads, Metric::euclidean, int64_t(1) << 32});
+    check(check_iterations(table, streamed, columns, weights, centers, *assigner, n_threads) == reference,
           "streamed rows end with other labels");
 }
 
@@ -260,7 +260,7 @@ void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
     Centers start;
     start.n_features = table.n_features;
     for (int64_t seed : alone.rows)
-        if (rows.norm2[seed] > 0) start.items.push_back(center_at(table.row(seed), table.n_features));
+        if (rows.norm2()[seed] > 0) start.items.push_back(center_at(table.row(seed), table.n_features));
     if (start.items.empty()) return;
 
     std::vector<int32_t> reference;

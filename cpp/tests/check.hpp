@@ -111,7 +111,7 @@ public:
         view_ = {table.n_rows, table.n_features, sparse ? indptr_.data() : nullptr, features_.data(),
                  values_.data()};
     }
-    Rows rows() const { return Rows(view_); }
+    Rows rows(int64_t chunk_bytes = 0) const { return Rows(view_, chunk_bytes); }
 
 private:
     std::vector<int64_t> indptr_;

@@ -98,16 +98,16 @@ std::vector<double> moved2(const Centers& before, const Centers& after) {
 // Rows, norms and counts of a selection, which has the entries of the base itself.
 template <class V, class I>
 void check_selection(const Rows& base, const Rows& selection, const std::vector<int64_t>& ids) {
-    const auto& all = std::get<Matrix<V, I>>(base.matrix);
-    const auto& some = std::get<Matrix<V, I>>(selection.matrix);
+    const auto& all = std::get<Matrix<V, I>>(base.matrix());
+    const auto& some = std::get<Matrix<V, I>>(selection.matrix());
     check(selection.n_rows() == int64_t(ids.size()) && selection.n_features() == base.n_features(),
           "the shape of a selection differs");
-    bool same = true, same_norm = selection.scale == base.scale && selection.max_norm == base.max_norm;
+    bool same = true, same_norm = selection.scale() == base.scale() && selection.max_norm() == base.max_norm();
     int64_t entries = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
         const Row<V, I> row = some.row(int64_t(i)), origin = all.row(ids[i]);
         same &= row.features == origin.features && row.values == origin.values && row.size == origin.size;
-        same_norm &= selection.norm2[i] == base.norm2[ids[i]];
+        same_norm &= selection.norm2()[i] == base.norm2()[ids[i]];
         entries += row.size;
     }
     check(same, "a selection has other rows");
@@ -370,7 +370,7 @@ void check_placing(const Table& table, const Rows& rows, double largest, MiniBat
                    NaiveStream& naive) {
     std::vector<int64_t> useful;
     for (int64_t i = 0; i < table.n_rows; ++i)
-        if (rows.norm2[i] > 0) useful.push_back(i);
+        if (rows.norm2()[i] > 0) useful.push_back(i);
     if (useful.size() < 2) return;
     const int32_t last = int32_t(stream.size() - 1);
     stream.place({0}, rows, &useful[0], 2.5);

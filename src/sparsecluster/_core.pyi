@@ -11,12 +11,16 @@ class Rows:
     max_norm: float
     @staticmethod
     def sparse(
-        indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int
+        indptr: np.ndarray,
+        indices: np.ndarray,
+        values: np.ndarray,
+        n_features: int,
+        chunk_bytes: int = ...,
+        n_columns: int | None = ...,
     ) -> Rows: ...
     @staticmethod
-    def dense(values: np.ndarray) -> Rows: ...
+    def dense(values: np.ndarray, n_columns: int | None = ...) -> Rows: ...
     def inspect(self, n_threads: int) -> tuple[str, int]: ...
-    def stream(self, chunk_bytes: int) -> None: ...
     def select(self, ids: np.ndarray) -> Rows: ...
 
 class ColumnStats:
