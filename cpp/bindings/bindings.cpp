@@ -157,18 +157,12 @@ nb::tuple centers_to_csr(const Centers& centers) {
                           to_numpy(std::move(values)));
 }
 
-Metric metric_of(const std::string& name) {
-    if (name == "euclidean") return Metric::euclidean;
-    if (name == "cosine") return Metric::cosine;
-    throw std::invalid_argument("unknown metric " + name);
-}
-
 // Assigner and Sums hold references to their rows, so they keep the Python object alive.
 struct PyAssigner {
     PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit,
                const std::string& metric)
         : rows(rows.get()), n_threads(n_threads) {
-        const AssignOptions options{n_threads, metric_of(metric), head_limit};
+        const AssignOptions options{n_threads, metric_named(metric), head_limit};
         if (algorithm == "lloyd")
             assigner = make_lloyd(this->rows, options);
         else if (algorithm == "auto")
@@ -214,7 +208,7 @@ struct PySums {
         : rows(rows.get()),
           weights(std::move(weights)),
           sums(this->rows, checked(columns), weights_of(this->weights, this->rows), n_clusters,
-               metric_of(metric), limit) {}
+               metric_named(metric), limit) {}
 
     const ColumnStats& checked(const ColumnStats& columns) const {
         require(int64_t(columns.count.size()) == rows.n_features(), "statistics of other columns");
@@ -259,7 +253,7 @@ void py_project_l1(InOut<double> values, double radius, const std::string& metho
 struct PyMiniBatch {
     PyMiniBatch(const Centers& sums, In<double> counts, const std::string& metric, const CenterLimit& limit,
                 int64_t head_limit)
-        : batch(sums, as_vector(counts, sums), metric_of(metric), limit, head_limit) {}
+        : batch(sums, as_vector(counts, sums), metric_named(metric), limit, head_limit) {}
 
     static std::vector<double> as_vector(const In<double>& counts, const Centers& sums) {
         require(int64_t(counts.size()) == sums.size() && sums.size() >= 1, "one count a center is needed");
@@ -425,7 +419,7 @@ int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers
     check_labels(labels.data(), rows.get().n_rows(), centers.size(), 0);
     const double* w = weights_of(weights, rows.get());
     const GilReleased released;
-    return first_variation(rows.get(), w, {n_threads, metric_of(metric), head_limit}, centers, labels.data());
+    return first_variation(rows.get(), w, {n_threads, metric_named(metric), head_limit}, centers, labels.data());
 }
 
 nb::object py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t length, int64_t first, uint64_t seed,
@@ -545,7 +539,7 @@ NB_MODULE(_core, m) {
         .def("limited",
              [](const Centers& self, const CenterLimit& limit, const std::string& metric) {
                  Centers limited = self;
-                 for (Center& center : limited.items) center = center_of(center, metric_of(metric), limit);
+                 for (Center& center : limited.items) center = center_of(center, metric_named(metric), limit);
                  return limited;
              },
              "limit"_a, "metric"_a)

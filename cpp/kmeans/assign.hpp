@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/centers.hpp"
+#include "core/metric.hpp"
 #include "core/rows.hpp"
 #include "index/center_index.hpp"
 
@@ -17,10 +18,6 @@ struct AssignStats {
     int64_t distances = 0;  // row-center distances computed
     const char* path = "full scan";
 };
-
-// With `cosine` rows and centers have unit norm (a row may be zero): the nearest center is the one of the
-// largest cosine.
-enum class Metric { euclidean, cosine };
 
 struct AssignOptions {
     int n_threads = 1;

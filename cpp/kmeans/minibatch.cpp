@@ -104,9 +104,7 @@ void MiniBatch::widen(int64_t n_features) {
 
 MiniBatch::Scale MiniBatch::scale(int64_t k) const {
     const double square = std::max(0.0, squares_[k].value());
-    if (metric_ == Metric::cosine) return {std::sqrt(square), 1.0};
-    const double divisor = counts_[k] > 0 ? counts_[k] : 1.0;
-    return {divisor, square / divisor / divisor};
+    return {in_space(metric_, [&](auto space) { return space.scale(square, counts_[k]); })};
 }
 
 Centers MiniBatch::sums() const {
@@ -140,8 +138,11 @@ BatchStats MiniBatch::move(Batch batch, const Rows& rows, const double* weights,
     BatchStats stats;
     stats.distance2 = std::move(batch.distance2);
     std::vector<Move> moves(size());
+    const auto has_place = [&](double norm2) {
+        return in_space(metric_, [&](auto space) { return space.has_place(norm2); });
+    };
     for (int64_t i = 0; i < rows.n_rows(); ++i) {
-        if (metric_ == Metric::cosine && rows.norm2()[i] == 0) continue;  // no direction, and no say
+        if (!has_place(rows.norm2()[i])) continue;
         const double share = weights ? weights[i] : 1.0;
         if (!(share > 0)) continue;
         Move& move = moves[labels[i]];
@@ -164,7 +165,7 @@ BatchStats MiniBatch::move(Batch batch, const Rows& rows, const double* weights,
     for (int32_t k = 0; k < size(); ++k) {
         const Move& move = moves[k];
         if (!(move.weight > 0)) continue;
-        if (metric_ == Metric::cosine && !(squares_[k].value() > 0)) {
+        if (!has_place(squares_[k].value())) {
             // Rows that add up to nothing have no direction: the first of them stands for all.
             stats.shift[k] = move.before.distance(1.0, own[move.first] / move.before.divisor);
             place({k}, rows, &move.first, counts_[k]);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "core/rounding.hpp"
 #include "core/rows.hpp"
-#include "kmeans/bounds.hpp"
 #include "simd/kernels.hpp"
 
 namespace sparsecluster {
