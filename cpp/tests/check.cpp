@@ -1,7 +1,6 @@
 // Drives the kernels without Python, for the sanitizers (make sanitize): rows of all kinds through
-// inspection, seeding, every assigner and the update, each step against a naive float64 version; parts of the
-// rows and mini-batches are in check_minibatch.cpp, the parsers of text in check_text.cpp, threads in
-// check_threads.cpp. Prints one line, and exits with 1 where anything differs.
+// inspection, seeding, every assigner and the update, each step against a naive float64 version. The other files check_*
+// do the same for one part each. Prints one line, and exits with 1 where anything differs.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -301,39 +300,6 @@ void check_recipe(const Recipe& recipe, const char* level) {
     check_sample<double, int32_t>(recipe, "float64 int32", level, 2);
 }
 
-// Broken rows are found before anything reads past an array.
-void check_faults() {
-    const double nan = std::nan("");
-    struct Case {
-        const char* name;
-        Fault fault;
-        int64_t row;
-        std::vector<int64_t> indptr;
-        std::vector<int32_t> features;
-        std::vector<double> values;
-    };
-    const Case cases[] = {
-        {"good", Fault::none, -1, {0, 2, 2, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"indptr starts late", Fault::indptr, 0, {1, 2, 2, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"indptr decreases", Fault::indptr, 1, {0, 2, 1, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"indptr leaps out", Fault::indptr, 1, {0, 1 << 30, 2, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"feature too large", Fault::feature_range, 2, {0, 2, 2, 3}, {0, 2, 3}, {1, 2, 3}},
-        {"feature negative", Fault::feature_range, 0, {0, 2, 2, 3}, {-1, 2, 1}, {1, 2, 3}},
-        {"unsorted", Fault::unsorted, 0, {0, 2, 2, 3}, {2, 0, 1}, {1, 2, 3}},
-        {"duplicate", Fault::unsorted, 0, {0, 2, 2, 3}, {2, 2, 1}, {1, 2, 3}},
-        {"unsorted and out of range", Fault::feature_range, 2, {0, 2, 2, 3}, {2, 0, 9}, {1, 2, 3}},
-        {"NaN", Fault::not_finite, 2, {0, 2, 2, 3}, {0, 2, 1}, {1, 2, nan}},
-        {"infinity", Fault::not_finite, 0, {0, 2, 2, 3}, {0, 2, 1}, {1, INFINITY, 3}},
-        {"too large", Fault::overflow, 0, {0, 2, 2, 3}, {0, 2, 1}, {1, 1e200, 3}},
-    };
-    for (const Case& c : cases) {
-        context = std::string("faults, ") + c.name;
-        Rows rows(Matrix<double, int32_t>{3, 3, c.indptr.data(), c.features.data(), c.values.data()});
-        const Finding finding = rows.inspect(2);
-        check(finding.fault == c.fault && finding.row == c.row, "the fault is not found, or elsewhere");
-    }
-}
-
 // A request to stop leaves a kernel as an exception, and the next call works.
 void check_interrupt() {
     context = "interrupt";
@@ -394,7 +360,8 @@ int main() {
         levels += std::string(levels.empty() ? "" : ", ") + level;
         for (const Recipe& recipe : recipes) check_recipe(recipe, level);
         check_interrupt();
-        check_parts(level);
+        check_nested(level);
+        check_minibatch(level);
     }
     check_faults();
     check_projection();

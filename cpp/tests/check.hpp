@@ -22,10 +22,11 @@ inline std::string context;
 
 void check(bool holds, const char* what);
 
-// Those of check_minibatch.cpp: with the kernels at this level, and without any.
-void check_parts(const char* level);
+// Each in a file of its name; with the kernels at this level, and without any.
+void check_nested(const char* level);
+void check_minibatch(const char* level);
+void check_faults();
 void check_projection();
-// That of check_text.cpp, and that of check_threads.cpp.
 void check_text();
 void check_threads();
 
