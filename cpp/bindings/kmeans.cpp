@@ -15,19 +15,10 @@ struct PyAssigner {
                const std::string& metric)
         : rows(rows.get()), n_threads(n_threads) {
         const AssignOptions options{n_threads, metric_named(metric), head_limit};
-        if (algorithm == "lloyd")
-            assigner = make_lloyd(this->rows, options);
-        else if (algorithm == "auto")
-            assigner = make_adaptive(this->rows, options);
-        else if (algorithm == "hamerly")
-            assigner = make_hamerly(this->rows, options);
-        else if (algorithm == "elkan")
-            assigner = make_elkan(this->rows, options);
-        else
-            throw std::invalid_argument("unknown algorithm " + algorithm);
+        assigner = make_assigner(algorithm, this->rows, options);
     }
 
-    std::tuple<int64_t, int64_t, std::string> assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
+    AssignStats assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
         const auto n_rows = int64_t(labels.size());
         require(n_known <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
         require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
@@ -39,13 +30,9 @@ struct PyAssigner {
         n_centers = centers.size();
         n_known = n_rows;
         const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
-        AssignStats stats;
-        {
-            const GilReleased released;
-            TeamScope team(n_threads);
-            stats = assigner->assign(centers, moved_by, labels.data(), n_rows);
-        }
-        return {stats.moved, stats.distances, stats.path};
+        const GilReleased released;
+        TeamScope team(n_threads);
+        return assigner->assign(centers, moved_by, labels.data(), n_rows);
     }
 
     const Rows& rows;
@@ -99,7 +86,13 @@ int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers
 }  // namespace
 
 void bind_kmeans(nb::module_& m) {
-    m.def("elkan_bytes", &elkan_bytes, "n_rows"_a, "n_clusters"_a);
+    m.def("assigner_bytes", &assigner_bytes, "algorithm"_a, "n_rows"_a, "n_clusters"_a);
+    nb::class_<AssignStats>(m, "AssignStats")
+        .def_ro("moved", &AssignStats::moved)
+        .def_ro("distances", &AssignStats::distances)
+        .def_prop_ro("path", [](const AssignStats& self) { return std::string(self.path); })
+        .def_ro("skipped", &AssignStats::skipped)
+        .def_ro("center_distances", &AssignStats::center_distances);
 
     nb::class_<PyAssigner>(m, "Assigner")
         .def(nb::init<const PyRows&, const std::string&, int, int64_t, const std::string&>(), "rows"_a,

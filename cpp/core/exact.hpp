@@ -102,6 +102,14 @@ double spread_distance2(const Row<V, I>& row, const double* spread, const Center
     return inside + outside;
 }
 
+// |x - c|^2 of one pair: by the product, or directly where that would lose its digits.
+template <class V, class I>
+double distance2(const Row<V, I>& row, double row_norm2, const Center& center) {
+    const double norms = row_norm2 + center.norm2, expanded = norms - 2 * dot(row, center);
+    const double error = double(row.size + center.size() + 8) * 0x1p-52 * norms;
+    return error > 1e-8 * expanded ? direct_distance2(row, as_row(center)) : expanded;
+}
+
 // The nearest of the candidates (ascending indices): by expanded float64 distances where these differ by
 // more than their rounding, else by the difference itself, feature by feature. Differences below 1e-12 of
 // the terms that make them up are ties, and go to the lowest index.

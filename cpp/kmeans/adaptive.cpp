@@ -32,7 +32,7 @@ public:
         }
         const bool more_rows = n_rows_ > int64_t(own_.size());
         if (moved.empty() && !forgotten_)
-            return more_rows ? scan_new(centers, labels) : AssignStats{0, 0, "nothing moved"};
+            return more_rows ? scan_new(centers, labels) : AssignStats{0, 0, "nothing moved", n_rows_};
 
         // stale: centers that moved since the base index was built, these last ones included.
         std::vector<int32_t> merged;

@@ -1,9 +1,11 @@
-// Hamerly 2010: an upper bound to the own center and one lower bound to all others spare most rows the scan.
+// Hamerly 2010: an upper bound to the own center and one lower bound to all others spare most rows the scan; so does half
+// the distance of the own center to the nearest other one.
 #include <atomic>
 
 #include "index/scan.hpp"
 #include "kmeans/assign.hpp"
 #include "kmeans/bounds.hpp"
+#include "kmeans/center_gaps.hpp"
 
 namespace sparsecluster {
 
@@ -23,14 +25,21 @@ public:
         if (int64_t(upper_.size()) != n) {
             upper_.resize(n);
             lower_.resize(n);
+            index_.build(centers, scale_, limits(), options_.n_threads);
             return rescan(centers, nullptr, n, labels);
         }
         const BoundSpace space(options_.metric, scale_);
         relax(space.shifts(shift), labels);
         const Margin margin(centers, scale_);
+        index_.build(centers, scale_, limits(), options_.n_threads);
+        std::vector<float> half(centers.size());
+        for_half_gaps(centers, index_, space, options_.n_threads, scratches_,
+                      [&](int64_t k, const std::vector<float>& gaps) { half[k] = least_but_own(gaps, k); });
+        // upper <= max(lower, half), which leaves another center no nearer than 2 half - upper.
         auto safe = [&](int64_t i) {
             const double norm2 = rows_.norm2()[i];
-            return space.distance(lower_[i], norm2) >
+            const float lower = std::max(lower_[i], (2 * half[labels[i]] - upper_[i]) * kDown);
+            return space.distance(lower, norm2) >
                    space.distance(upper_[i], norm2) + margin(norm2, row_size(rows_, i));
         };
         std::vector<int64_t> doubtful;
@@ -48,6 +57,8 @@ public:
         AssignStats stats = rescan(centers, doubtful.data(), kept, labels);
         stats.distances += int64_t(doubtful.size());
         stats.path = "bounds";
+        stats.skipped = n - kept;
+        stats.center_distances = centers.size() * centers.size();
         return stats;
     }
 
@@ -75,8 +86,7 @@ private:
     AssignStats rescan(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
         if (n_ids == 0) return {};
         const BoundSpace space(options_.metric, scale_);
-        CenterIndex& index = index_;
-        index.build(centers, scale_, limits(), options_.n_threads);
+        const CenterIndex& index = index_;
         std::atomic<int64_t> moved{0};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {

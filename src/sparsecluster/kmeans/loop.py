@@ -102,7 +102,7 @@ def iterate(
         labels = all_labels[: batches.size] if batches else all_labels
         weights_ = None if weights is None else weights[: len(labels)]
         whole = batches is None or batches.whole
-        _, distances, path = assigner.assign(centers, shift, labels)
+        found = assigner.assign(centers, shift, labels)
 
         refilled: list[int] = []
         if len(empty_clusters(labels, weights_, centers.n_clusters)):
@@ -124,12 +124,14 @@ def iterate(
             cost=cost,
             shift=total_shift(shift),
             moved=moved,
-            distances=distances,
+            distances=found.distances,
             seconds=time.perf_counter() - started,
             algorithm=algorithm,
-            path=path,
+            path=found.path,
             run=run,
             rows=len(labels),
+            skipped=found.skipped,
+            center_distances=found.center_distances,
         )
         history.append(record)
         stopped = bool(on_iteration(record))

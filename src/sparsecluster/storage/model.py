@@ -38,6 +38,7 @@ ESTIMATORS = ("KMeans", "SphericalKMeans", "MiniBatchKMeans")
 # Attributes of a fit that are single values; others have functions of their own below.
 SINGLE = {"inertia_": float, "objective_": float, "n_iter_": int, "algorithm_": str}
 NAMES = ("feature_names_", "feature_names_in_")
+ADDED_COLUMNS = {"skipped", "center_distances"}  # of a history; older files are without
 RECORD_DTYPES = {"int": np.int64, "float": np.float64, "str": object}
 # What a description can be wrong by in ways that are not foreseen one by one.
 NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
@@ -305,6 +306,8 @@ def _attribute(name: str, value: Any, n_features: int) -> Any:
 
 def _history(columns: dict[str, Any]) -> list[IterationRecord]:
     dtypes = _record_dtypes()
+    for name in ADDED_COLUMNS - columns.keys():
+        del dtypes[name]
     if columns.keys() != dtypes.keys():
         raise ValueError(f"has a history of other columns than {', '.join(dtypes)}")
     values = []
@@ -313,7 +316,10 @@ def _history(columns: dict[str, Any]) -> list[IterationRecord]:
         if dtype is object and isinstance(column, Names):
             column = np.asarray(column)
         values.append(_array(column, dtype, 1, name).tolist())
-    return [IterationRecord(*record) for record in zip(*values, strict=True)]
+    return [
+        IterationRecord(**dict(zip(dtypes, record, strict=True)))
+        for record in zip(*values, strict=True)
+    ]
 
 
 def _record_dtypes() -> dict[str, Any]:
