@@ -349,7 +349,7 @@ int main() {
     };
     int n_levels = 0;
     std::string levels;
-    for (const char* level : {"base", "avx2", "avx512"}) {
+    for (const char* level : {"base", "wide", "avx2", "avx512"}) {
         setenv("SPARSECLUSTER_SIMD", level, 1);
         try {
             kernels();
