@@ -1,161 +1,192 @@
-"""Types of the compiled core (cpp/bindings.cpp, cpp/bindings_text.cpp)."""
+"""Kernels of sparsecluster."""
 
-import numpy as np
-from typing_extensions import Buffer
+from typing import Annotated, overload
 
-class Rows:
-    n_rows: int
-    n_features: int
-    nnz: int
-    norm2: np.ndarray
-    max_norm: float
-    @staticmethod
-    def sparse(
-        indptr: np.ndarray,
-        indices: np.ndarray,
-        values: np.ndarray,
-        n_features: int,
-        chunk_bytes: int = ...,
-        n_columns: int | None = ...,
-    ) -> Rows: ...
-    @staticmethod
-    def dense(values: np.ndarray, n_columns: int | None = ...) -> Rows: ...
-    def inspect(self, n_threads: int) -> tuple[str, int]: ...
-    def select(self, ids: np.ndarray) -> Rows: ...
+import numpy
+from numpy.typing import NDArray
 
-class ColumnStats:
-    mean_variance: float
-    scatter: float
-
-class Centers:
-    n_clusters: int
-    n_features: int
-    nnz: int
-    norm2: np.ndarray
-    @staticmethod
-    def from_csr(
-        indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int
-    ) -> Centers: ...
-    def to_csr(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
-    def limited(self, limit: CenterLimit, metric: str) -> Centers: ...
-
-class Assigner:
-    def __init__(
-        self, rows: Rows, algorithm: str, n_threads: int, head_limit: int, metric: str
-    ) -> None: ...
-    def assign(
-        self, centers: Centers, shift: np.ndarray, labels: np.ndarray
-    ) -> tuple[int, int, str]: ...
-    def forget(self, row: int) -> None: ...
-
-class CenterLimit:
-    values: tuple[float, str, float, int]
-    def __init__(
-        self, l1: float = ..., projection: str = ..., epsilon: float = ..., nnz: int = ...
-    ) -> None: ...
-
-class Sums:
-    scatter: float
-    mean_norm2: np.ndarray
-    def __init__(
-        self,
-        rows: Rows,
-        columns: ColumnStats,
-        weights: np.ndarray | None,
-        n_clusters: int,
-        metric: str,
-        limit: CenterLimit,
-    ) -> None: ...
-    def update(
-        self, labels: np.ndarray, centers: Centers, n_threads: int
-    ) -> tuple[int, np.ndarray, float]: ...
-
-class MiniBatch:
-    counts: np.ndarray
-    n_features: int
-    version: int
-    n_batches: int
-    rows_since_check: int
-    def __init__(
-        self,
-        sums: Centers,
-        counts: np.ndarray,
-        metric: str,
-        limit: CenterLimit,
-        head_limit: int,
-    ) -> None: ...
-    def learn(
-        self, rows: Rows, weights: np.ndarray | None, labels: np.ndarray, n_threads: int
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-    def place(self, clusters: np.ndarray, rows: Rows, ids: np.ndarray, count: float) -> None: ...
-    def widen(self, n_features: int) -> None: ...
-    def centers(self) -> Centers: ...
-    def state(self) -> tuple[Centers, np.ndarray, np.ndarray, int, int]: ...
-    def resume(self, squares: np.ndarray, n_batches: int, rows_since_check: int) -> None: ...
 
 class StopToken:
+    def __init__(self) -> None: ...
+
     def stop(self) -> None: ...
+
     def watch(self) -> None: ...
+
     def unwatch(self) -> None: ...
 
 def simd_level() -> str: ...
-def elkan_bytes(n_rows: int, n_clusters: int) -> int: ...
-def column_stats(rows: Rows, weights: np.ndarray | None = None) -> ColumnStats: ...
-def project_l1(values: np.ndarray, radius: float, method: str, epsilon: float) -> None: ...
-def own_distances(
-    rows: Rows, centers: Centers, labels: np.ndarray, n_threads: int
-) -> np.ndarray: ...
-def own_cost(
-    rows: Rows,
-    centers: Centers,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    n_threads: int,
-) -> float: ...
-def all_distances(rows: Rows, centers: Centers, out: np.ndarray, n_threads: int) -> None: ...
+
+class Rows:
+    @overload
+    @staticmethod
+    def sparse(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_features: int, chunk_bytes: int = 0, n_columns: int | None = None) -> Rows: ...
+
+    @overload
+    @staticmethod
+    def sparse(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_features: int, chunk_bytes: int = 0, n_columns: int | None = None) -> Rows: ...
+
+    @overload
+    @staticmethod
+    def sparse(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_features: int, chunk_bytes: int = 0, n_columns: int | None = None) -> Rows: ...
+
+    @overload
+    @staticmethod
+    def sparse(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_features: int, chunk_bytes: int = 0, n_columns: int | None = None) -> Rows: ...
+
+    @overload
+    @staticmethod
+    def dense(values: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_columns: int | None = None) -> Rows: ...
+
+    @overload
+    @staticmethod
+    def dense(values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_columns: int | None = None) -> Rows: ...
+
+    def inspect(self, n_threads: int) -> tuple[str, int]: ...
+
+    def select(self, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Rows: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def nnz(self) -> int: ...
+
+    @property
+    def max_norm(self) -> float: ...
+
+    @property
+    def norm2(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), writable=False)]: ...
+
+class ColumnStats:
+    @property
+    def mean_variance(self) -> float: ...
+
+    @property
+    def scatter(self) -> float: ...
+
+def column_stats(rows: Rows, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> ColumnStats: ...
+
+class Centers:
+    @staticmethod
+    def from_csr(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_features: int) -> Centers: ...
+
+    def to_csr(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))]]: ...
+
+    def limited(self, limit: CenterLimit, metric: str) -> Centers: ...
+
+    @property
+    def n_clusters(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def nnz(self) -> int: ...
+
+    @property
+    def norm2(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]: ...
+
+class CenterLimit:
+    def __init__(self, l1: float = float('inf'), projection: str = 'epsilon', epsilon: float = 0.01, nnz: int = 9223372036854775807) -> None: ...
+
+    @property
+    def values(self) -> tuple[float, str, float, int]: ...
+
+def project_l1(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], radius: float, method: str, epsilon: float) -> None: ...
+
+def own_distances(rows: Rows, centers: Centers, labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_threads: int) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]: ...
+
+def own_cost(rows: Rows, centers: Centers, labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, n_threads: int) -> float: ...
+
+@overload
+def all_distances(rows: Rows, centers: Centers, out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], n_threads: int) -> None: ...
+
+@overload
+def all_distances(rows: Rows, centers: Centers, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], n_threads: int) -> None: ...
+
 def tile_rates(rows: Rows, centers: Centers, n_threads: int) -> dict[str, float]: ...
-def greedy_kmeans_plusplus(
-    rows: Rows,
-    n_clusters: int,
-    first: int,
-    draws: np.ndarray,
-    weights: np.ndarray | None,
-    floor: float,
-    memory_limit: int,
-    n_threads: int,
-) -> tuple[np.ndarray, float]: ...
-def chain_seeds(
-    rows: Rows,
-    n_clusters: int,
-    length: int,
-    first: int,
-    seed: int,
-    weights: np.ndarray | None,
-    floor: float,
-    n_threads: int,
-) -> np.ndarray: ...
-def first_variation(
-    rows: Rows,
-    weights: np.ndarray | None,
-    centers: Centers,
-    labels: np.ndarray,
-    metric: str,
-    head_limit: int,
-    n_threads: int,
-) -> int: ...
+
+def assigner_bytes(algorithm: str, n_rows: int, n_clusters: int) -> int: ...
+
+class AssignStats:
+    @property
+    def moved(self) -> int: ...
+
+    @property
+    def distances(self) -> int: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def skipped(self) -> int: ...
+
+    @property
+    def center_distances(self) -> int: ...
+
+class Assigner:
+    def __init__(self, rows: Rows, algorithm: str, n_threads: int, head_limit: int, metric: str) -> None: ...
+
+    def assign(self, centers: Centers, shift: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> AssignStats: ...
+
+    def forget(self, row: int) -> None: ...
+
+class Sums:
+    def __init__(self, rows: Rows, columns: ColumnStats, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, n_clusters: int, metric: str, limit: CenterLimit) -> None: ...
+
+    @property
+    def scatter(self) -> float: ...
+
+    @property
+    def mean_norm2(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]: ...
+
+    def update(self, labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], centers: Centers, n_threads: int) -> tuple[int, Annotated[NDArray[numpy.float64], dict(shape=(None,))], float]: ...
+
+def first_variation(rows: Rows, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, centers: Centers, labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], metric: str, head_limit: int, n_threads: int) -> int: ...
+
+class MiniBatch:
+    def __init__(self, sums: Centers, counts: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], metric: str, limit: CenterLimit, head_limit: int) -> None: ...
+
+    def learn(self, rows: Rows, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, labels: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], n_threads: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))]]: ...
+
+    def place(self, clusters: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Rows, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], count: float) -> None: ...
+
+    def widen(self, n_features: int) -> None: ...
+
+    def centers(self) -> Centers: ...
+
+    def state(self) -> tuple[Centers, Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))], int, int]: ...
+
+    def resume(self, squares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_batches: int, rows_since_check: int) -> None: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def n_batches(self) -> int: ...
+
+    @property
+    def rows_since_check(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def counts(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]: ...
+
+def greedy_kmeans_plusplus(rows: Rows, n_clusters: int, first: int, draws: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, floor: float, memory_limit: int, n_threads: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], float]: ...
+
+def chain_seeds(rows: Rows, n_clusters: int, length: int, first: int, seed: int, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, floor: float, n_threads: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]: ...
 
 class TextError(ValueError):
-    args: tuple[int, str]  # the line, from 1, and the reason
+    pass
 
-def parse_svmlight(
-    buffer: Buffer,
-    float64: bool,
-    n_threads: int,
-    least_index: int = ...,
-    largest_index: int = ...,
-    piece_bytes: int = ...,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]: ...
-def parse_numbers(
-    buffer: Buffer, n_columns: int, float64: bool, n_threads: int, piece_bytes: int = ...
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
-def count_lines(buffer: Buffer, n_threads: int) -> int: ...
+def parse_svmlight(buffer: object, float64: bool, n_threads: int, least_index: int = 0, largest_index: int = 2147483646, piece_bytes: int = 1048576) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray, dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))], int, int]: ...
+
+def parse_numbers(buffer: object, n_columns: int, float64: bool, n_threads: int, piece_bytes: int = 1048576) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray, dict(shape=(None,))]]: ...
+
+def count_lines(buffer: object, n_threads: int) -> int: ...
