@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 # Kept in step with build-system.requires; cmake and ninja because there is no build isolation.
 BUILD_REQUIRES := "scikit-build-core>=0.10" "nanobind>=2.5" "cmake>=3.18" "ninja>=1.10"
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
-  $(shell find cpp src -type f -not -path '*/__pycache__/*')
+  $(shell find cpp src -type f -not -path '*/__pycache__/*' -not -name '_core.*')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types bench bench-full sanitize fuzz clean
@@ -26,6 +26,7 @@ lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style, formatting and the d
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
+# The types of the core are generated with it: mypy finds them in the installed package.
 types: $(VENV)/.package $(VENV)/.extra-lint  ## check types with mypy
 	$(BIN)/mypy
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparsecluster import KMeans
 
-LEVELS = ("base", "avx2", "avx512")
+LEVELS = ("base", "wide", "avx2", "avx512")  # wide: the width of avx512 on any processor
 
 
 def has_level(level):

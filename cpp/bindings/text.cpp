@@ -1,17 +1,8 @@
 // The Python side of the parsers of text. Any buffer of bytes is taken, and looked at where it lies.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
-#include <memory>
-#include <stdexcept>
-#include <utility>
-
-#include "bindings/gil.hpp"
+#include "bindings/bindings.hpp"
 #include "text/svmlight.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
-using namespace sparsecluster;
+namespace sparsecluster {
 
 namespace {
 
@@ -31,42 +22,48 @@ private:
 };
 
 template <class T>
-nb::object to_numpy(Array<T> array) {
+Out<T> to_numpy(Array<T> array) {
     T* const values = array.values.get();
     nb::capsule owner(values, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     array.values.release();
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(values, {size_t(array.size)}, owner));
+    return Out<T>(values, {size_t(array.size)}, owner);
 }
 
+using Floats = nb::ndarray<nb::numpy, nb::ndim<1>>;  // of 32 or 64 bits
+using ParsedRows = std::tuple<Out<int64_t>, Out<int32_t>, Floats, Out<int64_t>, Out<double>, int64_t, int64_t>;
+using ParsedNumbers = std::tuple<Out<int64_t>, Out<int64_t>, Floats>;
+
 template <class V>
-nb::tuple svmlight(std::string_view text, const TextOptions& options) {
+ParsedRows svmlight(std::string_view text, const TextOptions& options) {
     SvmlightRows<V> rows = [&] {
         const GilReleased released;
         return parse_svmlight<V>(text, options);
     }();
-    return nb::make_tuple(to_numpy(std::move(rows.indptr)), to_numpy(std::move(rows.indices)),
-                          to_numpy(std::move(rows.data)), to_numpy(std::move(rows.label_indptr)),
-                          to_numpy(std::move(rows.label_values)), rows.smallest_index, rows.largest_index);
+    return {to_numpy(std::move(rows.indptr)),         to_numpy(std::move(rows.indices)),
+            Floats(to_numpy(std::move(rows.data))),   to_numpy(std::move(rows.label_indptr)),
+            to_numpy(std::move(rows.label_values)),   rows.smallest_index,
+            rows.largest_index};
 }
 
 template <class V>
-nb::tuple numbers(std::string_view text, int n_columns, const TextOptions& options) {
+ParsedNumbers numbers(std::string_view text, int n_columns, const TextOptions& options) {
     NumberLines<V> lines = [&] {
         const GilReleased released;
         return parse_numbers<V>(text, n_columns, options);
     }();
-    return nb::make_tuple(to_numpy(std::move(lines.first)), to_numpy(std::move(lines.second)),
-                          to_numpy(std::move(lines.third)));
+    return {to_numpy(std::move(lines.first)), to_numpy(std::move(lines.second)),
+            Floats(to_numpy(std::move(lines.third)))};
 }
 
-nb::tuple py_parse_svmlight(nb::handle buffer, bool float64, int n_threads, int64_t least_index,
-                            int64_t largest_index, int64_t piece_bytes) {
+ParsedRows py_parse_svmlight(nb::handle buffer, bool float64, int n_threads, int64_t least_index,
+                             int64_t largest_index, int64_t piece_bytes) {
     const Bytes bytes(buffer);
     const TextOptions options{n_threads, piece_bytes, least_index, largest_index};
     return float64 ? svmlight<double>(bytes.text(), options) : svmlight<float>(bytes.text(), options);
 }
 
-nb::tuple py_parse_numbers(nb::handle buffer, int n_columns, bool float64, int n_threads, int64_t piece_bytes) {
+ParsedNumbers py_parse_numbers(nb::handle buffer, int n_columns, bool float64, int n_threads,
+                               int64_t piece_bytes) {
     if (n_columns != 2 && n_columns != 3) throw std::invalid_argument("n_columns must be 2 or 3");
     const Bytes bytes(buffer);
     const TextOptions options{n_threads, piece_bytes};
@@ -105,3 +102,5 @@ void bind_text(nb::module_& m) {
           "piece_bytes"_a = piece_bytes);
     m.def("count_lines", &py_count_lines, "buffer"_a, "n_threads"_a);
 }
+
+}  // namespace sparsecluster

@@ -99,7 +99,7 @@ void own_distances_between(const Rows& rows, const Centers& centers, const int32
                 for (int32_t feature : center.features) spread[feature] = 0.0;
             });
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ void all_distances(const Rows& rows, const Centers& centers, Out* out, int n_thr
                     }
                     for (int64_t k = 0; k < n_centers; ++k) {
                         const Center& center = centers.items[k];
-                        const double norms = rows.norm2[i] + center.norm2;
+                        const double norms = rows.norm2()[i] + center.norm2;
                         double distance2 = norms - 2 * product[k];
                         if (distance2 < kCancelled * norms) distance2 = direct_distance2(row, as_row(center));
                         out[i * n_centers + k] = Out(std::sqrt(distance2));
@@ -174,7 +174,7 @@ void all_distances(const Rows& rows, const Centers& centers, Out* out, int n_thr
                 }
             });
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 template int32_t settle(const Row<float, int32_t>&, double, const Centers&, std::vector<int32_t>&);

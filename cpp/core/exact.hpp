@@ -59,6 +59,26 @@ inline double shift2(const Center& a, const Center& b) {
     return sum;
 }
 
+// a * center + b * row.
+template <class V, class I>
+Center combined(double a, const Center& center, double b, const Row<V, I>& row) {
+    Center sum;
+    sum.features.reserve(center.size() + row.size);
+    sum.values.reserve(center.size() + row.size);
+    int64_t c = 0, r = 0;
+    while (c < center.size() || r < row.size) {
+        const int64_t fc = c < center.size() ? center.features[c] : INT64_MAX;
+        const int64_t fr = r < row.size ? int64_t(row.features[r]) : INT64_MAX;
+        const double value = (fc <= fr ? a * center.values[c++] : 0.0) +
+                             (fr <= fc ? b * double(row.values[r++]) : 0.0);
+        if (value == 0) continue;
+        sum.features.push_back(int32_t(std::min(fc, fr)));
+        sum.values.push_back(value);
+    }
+    sum.compute_norm();
+    return sum;
+}
+
 // |x - c|^2 with the center spread out over all features. What the center has outside the row's features is
 // its norm less the part inside; where these nearly cancel the distance is computed directly. Zeros that are
 // stored count as outside, so that dense and sparse rows of the same values give the same bits.
@@ -80,6 +100,14 @@ double spread_distance2(const Row<V, I>& row, const double* spread, const Center
     if (double(center.size()) * kLost * center.norm2 > inside + outside)
         return direct_distance2(row, as_row(center));
     return inside + outside;
+}
+
+// |x - c|^2 of one pair: by the product, or directly where that would lose its digits.
+template <class V, class I>
+double distance2(const Row<V, I>& row, double row_norm2, const Center& center) {
+    const double norms = row_norm2 + center.norm2, expanded = norms - 2 * dot(row, center);
+    const double error = double(row.size + center.size() + 8) * 0x1p-52 * norms;
+    return error > 1e-8 * expanded ? direct_distance2(row, as_row(center)) : expanded;
 }
 
 // The nearest of the candidates (ascending indices): by expanded float64 distances where these differ by

@@ -50,7 +50,8 @@ double scale_for(double norm) {
 }
 
 Finding Rows::inspect(int n_threads) {
-    return std::visit(
+    if (finding_) return *finding_;
+    finding_ = std::visit(
         [&](const auto& view) {
             const int64_t n = view.n_rows;
             if (view.indptr) {
@@ -58,14 +59,14 @@ Finding Rows::inspect(int n_threads) {
                 for (int64_t i = 0; i < n; ++i)
                     if (view.indptr[i + 1] < view.indptr[i]) return Finding{Fault::indptr, i};
             }
-            norm2.assign(n, 0);
+            norm2_.assign(n, 0);
             const int64_t n_blocks = (n + kBlock - 1) / kBlock;
             std::vector<Finding> findings(n_blocks);
             parallel_blocks(n_blocks, n_threads, [&](int64_t block, int) {
                 const int64_t end = std::min(n, (block + 1) * kBlock);
                 read_ahead(block * kBlock, end);
                 for (int64_t i = block * kBlock; i < end; ++i) {
-                    const Fault fault = inspect_row(view, i, norm2[i]);
+                    const Fault fault = inspect_row(view, i, norm2_[i]);
                     // Unsorted rows can be mended, so a worse fault in the same block takes precedence.
                     if (fault != Fault::none &&
                         (findings[block].fault == Fault::none ||
@@ -80,30 +81,32 @@ Finding Rows::inspect(int n_threads) {
                      (worst.fault == Fault::unsorted && finding.fault != Fault::unsorted)))
                     worst = finding;
             double largest = 0;
-            for (double value : norm2) largest = std::max(largest, value);
-            max_norm = std::sqrt(largest);
-            scale = scale_for(max_norm);
+            for (double value : norm2_) largest = std::max(largest, value);
+            max_norm_ = std::sqrt(largest);
+            scale_ = scale_for(max_norm_);
             return worst;
         },
-        matrix);
+        matrix_);
+    return *finding_;
 }
 
 Rows Rows::select(const int64_t* ids, int64_t n_ids) const {
-    Rows rows(matrix);
-    rows.max_norm = max_norm;
-    rows.scale = scale;
-    rows.norm2.resize(n_ids);
+    Rows rows(matrix_, 0, n_columns_);
+    rows.finding_ = finding_;
+    rows.max_norm_ = max_norm_;
+    rows.scale_ = scale_;
+    rows.norm2_.resize(n_ids);
     rows.selected_.resize(n_ids);
     std::visit(
         [&](auto& view) {
             for (int64_t i = 0; i < n_ids; ++i) {
-                rows.norm2[i] = norm2[ids[i]];
+                rows.norm2_[i] = norm2_[ids[i]];
                 rows.selected_[i] = view.selected ? view.selected[ids[i]] : int32_t(ids[i]);
             }
             view.selected = rows.selected_.data();
             view.n_rows = n_ids;
         },
-        rows.matrix);
+        rows.matrix_);
     return rows;
 }
 
@@ -113,16 +116,16 @@ std::vector<int64_t> Rows::chunk_ends(int64_t n) const {
         [&](const auto& view) {
             using View = std::decay_t<decltype(view)>;
             constexpr int64_t kEntryBytes = sizeof(typename View::Value) + sizeof(typename View::Index);
-            if (!streamed || !view.indptr || view.selected) return;
+            if (!streamed() || !view.indptr || view.selected) return;
             int64_t begin = 0;
             while (begin < n) {
-                const int64_t last = view.indptr[begin] + chunk_bytes / kEntryBytes;
+                const int64_t last = view.indptr[begin] + chunk_bytes_ / kEntryBytes;
                 const int64_t* const end = std::upper_bound(view.indptr + begin + 1, view.indptr + n, last);
                 begin = end - view.indptr;
                 ends.push_back(begin);
             }
         },
-        matrix);
+        matrix_);
     if (ends.empty()) ends.push_back(n);
     return ends;
 }
@@ -142,7 +145,7 @@ void ask_for(const T* begin, const T* end) {
 }  // namespace
 
 void Rows::will_need(int64_t begin, int64_t end) const {
-    if (!streamed) return;
+    if (!streamed()) return;
     std::visit(
         [&](const auto& view) {
             end = std::min(end, view.n_rows);
@@ -150,12 +153,12 @@ void Rows::will_need(int64_t begin, int64_t end) const {
             ask_for(view.features + view.indptr[begin], view.features + view.indptr[end]);
             ask_for(view.values + view.indptr[begin], view.values + view.indptr[end]);
         },
-        matrix);
+        matrix_);
 }
 
 void Rows::read_ahead(int64_t begin, int64_t end) const {
     constexpr int64_t kStepBytes = int64_t(1) << 20, kSteps = 4;
-    if (!streamed || n_rows() == 0) return;
+    if (!streamed() || n_rows() == 0) return;
     const int64_t row_bytes = nnz() / n_rows() * 8 + 8;
     const int64_t step = std::max<int64_t>(kStepBytes / row_bytes, 1);
     if (begin == 0) will_need(0, kSteps * step);
@@ -164,13 +167,13 @@ void Rows::read_ahead(int64_t begin, int64_t end) const {
 }
 
 int64_t Rows::n_rows() const {
-    return std::visit([](const auto& view) { return view.n_rows; }, matrix);
+    return std::visit([](const auto& view) { return view.n_rows; }, matrix_);
 }
 int64_t Rows::n_features() const {
-    return std::visit([](const auto& view) { return view.n_features; }, matrix);
+    return std::visit([](const auto& view) { return view.n_features; }, matrix_);
 }
 int64_t Rows::nnz(int64_t n) const {
-    return std::visit([&](const auto& view) { return view.nnz(n); }, matrix);
+    return std::visit([&](const auto& view) { return view.nnz(n); }, matrix_);
 }
 
 ColumnStats column_stats(const Rows& rows, const double* weights) {
@@ -225,9 +228,9 @@ ColumnStats column_stats(const Rows& rows, const double* weights) {
                     weights ? std::max(0.0, total_weight - stored_weight[f]) : double(n - stats.count[f]);
                 stats.scatter += zeros * stats.mean[f] * stats.mean[f];
             }
-            stats.mean_variance = stats.scatter / total_weight / double(d);
+            stats.mean_variance = stats.scatter / total_weight / double(rows.n_columns());
         },
-        rows.matrix);
+        rows.matrix());
     return stats;
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -65,22 +67,26 @@ struct Finding {
 // do not overflow, and those of vectors that are shorter by twenty digits do not vanish.
 double scale_for(double norm);
 
-// A matrix that passed inspection, with what every kernel wants to know about its rows.
-// The arrays behind the view belong to the caller and must outlive it.
+// A matrix that passed inspection, with what every kernel wants to know about its rows. Nothing of it changes after
+// that. The arrays behind the view belong to the caller and must outlive it.
 class Rows {
 public:
-    explicit Rows(AnyMatrix matrix) : matrix(std::move(matrix)) {}
+    // `chunk_bytes` above zero: rows of a file that is larger than memory. They are to be read from front to back, in
+    // chunks of this size, and are asked for before they are needed; results do not depend on it.
+    // `n_columns`: of the matrix as it was declared, where columns without entries are left out here.
+    explicit Rows(AnyMatrix matrix, int64_t chunk_bytes = 0, std::optional<int64_t> n_columns = {})
+        : matrix_(std::move(matrix)), chunk_bytes_(chunk_bytes), n_columns_(n_columns.value_or(n_features())) {}
+    Rows(Rows&&) = default;  // no copies: a selection looks into itself
 
-    // Checks the structure and the values, and computes the norms. Call once, before any kernel.
+    // Checks the structure and the values, and computes the norms. Before any kernel; later calls answer the same.
     Finding inspect(int n_threads);
+    // Whether inspection found no fault.
+    bool sound() const { return finding_ && finding_->fault == Fault::none; }
 
     // These of the rows, in this order, without a copy of their entries.
     Rows select(const int64_t* ids, int64_t n_ids) const;
 
-    // Rows of a file that is larger than memory: they are to be read from front to back, chunk by chunk, and are
-    // asked for before they are needed. Results do not depend on it.
-    bool streamed = false;
-    int64_t chunk_bytes = int64_t(32) << 20;
+    bool streamed() const { return chunk_bytes_ > 0; }
     // Ends of runs of the first `n` rows that are small against memory; one run where rows are not streamed.
     std::vector<int64_t> chunk_ends(int64_t n) const;
     // Has the system bring these rows into memory, meanwhile.
@@ -90,20 +96,27 @@ public:
 
     int64_t n_rows() const;
     int64_t n_features() const;
+    int64_t n_columns() const { return n_columns_; }
     int64_t nnz() const { return nnz(n_rows()); }
     int64_t nnz(int64_t n) const;  // of the first n rows
 
-    AnyMatrix matrix;
-    std::vector<double> norm2;  // squared norms, summed in feature order
-    double max_norm = 0;
-    double scale = 1;  // scale_for(max_norm)
+    const AnyMatrix& matrix() const { return matrix_; }
+    const std::vector<double>& norm2() const { return norm2_; }  // squared norms, summed in feature order
+    double max_norm() const { return max_norm_; }
+    double scale() const { return scale_; }  // scale_for(max_norm)
 
 private:
+    AnyMatrix matrix_;
+    int64_t chunk_bytes_, n_columns_;
+    std::optional<Finding> finding_;
+    std::vector<double> norm2_;
+    double max_norm_ = 0, scale_ = 1;
     std::vector<int32_t> selected_;
 };
 
-// How many rows, and the range of their weights. Per column: entries other than zero, range of the magnitudes of weight * value, weighted mean; over all columns
-// the weighted scatter (sum of squared distances to the mean) and the mean variance.
+// How many rows, and the range of their weights. Per column: entries other than zero, range of the magnitudes of
+// weight * value, weighted mean; over all columns the weighted scatter (sum of squared distances to the mean) and the
+// mean variance.
 struct ColumnStats {
     int64_t n_rows = 0;
     double max_weight = 1;

@@ -51,7 +51,7 @@ bool CenterIndex::reserve_head(int64_t n_floats) {
 double common_scale(const Rows& rows, const Centers& centers) {
     double norm2 = 0;
     for (const Center& center : centers.items) norm2 = std::max(norm2, center.norm2);
-    return std::min(rows.scale, scale_for(std::sqrt(norm2)));
+    return std::min(rows.scale(), scale_for(std::sqrt(norm2)));
 }
 
 void CenterIndex::build(const Centers& centers, double scale, IndexLimits limits, int n_threads) {

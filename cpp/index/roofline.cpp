@@ -50,7 +50,7 @@ TileRates tile_rates(const Rows& rows, const Centers& centers, int n_threads) {
                     }
                 });
             },
-            rows.matrix);
+            rows.matrix());
         n_entries = std::accumulate(entries.begin(), entries.end(), 0.0);
         return std::accumulate(seconds.begin(), seconds.end(), 0.0);
     };

@@ -170,7 +170,7 @@ inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const Sca
     scanned.row = i;
     scanned.scores = scratch.scores.data() + r * index.stride;
     scanned.top = index.simd->top2(scanned.scores, index.stride);
-    scanned.norm2 = rows.norm2[i] * index.scale * index.scale;
+    scanned.norm2 = rows.norm2()[i] * index.scale * index.scale;
     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
     // Roundings on the way to a score: of the inputs, of products, of the sums (Higham 2002, chapter 3).
@@ -211,7 +211,7 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
                 }
             });
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 }  // namespace sparsecluster

@@ -32,7 +32,7 @@ public:
         }
         const bool more_rows = n_rows_ > int64_t(own_.size());
         if (moved.empty() && !forgotten_)
-            return more_rows ? scan_new(centers, labels) : AssignStats{0, 0, "nothing moved"};
+            return more_rows ? scan_new(centers, labels) : AssignStats{0, 0, "nothing moved", n_rows_};
 
         // stale: centers that moved since the base index was built, these last ones included.
         std::vector<int32_t> merged;
@@ -72,7 +72,7 @@ private:
     bool settle_row(const Scanned& scanned, const Row<V, I>& row, const Centers& centers,
                     const std::vector<double>& norms, std::vector<int32_t>& candidates, int32_t* labels) {
         const int64_t i = scanned.row;
-        const int32_t label = decide(scanned, row, rows_.norm2[i], centers, norms, candidates);
+        const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, norms, candidates);
         const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
         own_[i] = scanned.scores[label];
         error_[i] = next_above(scanned.error);

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/centers.hpp"
+#include "core/metric.hpp"
 #include "core/rows.hpp"
 #include "index/center_index.hpp"
 
@@ -16,11 +18,9 @@ struct AssignStats {
     int64_t moved = 0;      // rows whose label changed
     int64_t distances = 0;  // row-center distances computed
     const char* path = "full scan";
+    int64_t skipped = 0;           // rows that were compared with no other center than their own
+    int64_t center_distances = 0;  // between centers
 };
-
-// With `cosine` rows and centers have unit norm (a row may be zero): the nearest center is the one of the
-// largest cosine.
-enum class Metric { euclidean, cosine };
 
 struct AssignOptions {
     int n_threads = 1;
@@ -60,8 +60,13 @@ std::unique_ptr<Assigner> make_lloyd(const Rows& rows, AssignOptions options);
 std::unique_ptr<Assigner> make_adaptive(const Rows& rows, AssignOptions options);
 std::unique_ptr<Assigner> make_hamerly(const Rows& rows, AssignOptions options);
 std::unique_ptr<Assigner> make_elkan(const Rows& rows, AssignOptions options);
-
-// Bytes of state that an algorithm keeps per fit, beyond labels and centers.
 int64_t elkan_bytes(int64_t n_rows, int64_t n_centers);
+std::unique_ptr<Assigner> make_elkan_rows(const Rows& rows, AssignOptions options);
+int64_t elkan_rows_bytes(int64_t n_rows, int64_t n_centers);
+
+// The algorithms by name; and the bytes of state that one keeps per fit, beyond labels and centers.
+std::vector<std::string> algorithm_names();
+std::unique_ptr<Assigner> make_assigner(const std::string& name, const Rows& rows, AssignOptions options);
+int64_t assigner_bytes(const std::string& name, int64_t n_rows, int64_t n_centers);
 
 }  // namespace sparsecluster

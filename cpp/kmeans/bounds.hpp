@@ -1,4 +1,4 @@
-// What the algorithms with bounds share: outward rounding, and the margin that makes skipping safe.
+// What the algorithms with bounds share: the bounds of a space, and the margin that makes skipping safe.
 #pragma once
 
 #include <algorithm>
@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "core/centers.hpp"
-#include "kmeans/assign.hpp"
+#include "core/metric.hpp"
+#include "core/rounding.hpp"
 
 namespace sparsecluster {
-
-inline constexpr float kUp = 1.0f + 0x1p-22f;
-inline constexpr float kDown = 1.0f - 0x1p-22f;
-
-// A float that is not below (not above) a non-negative double.
-inline float round_up(double value) { return float(value) * kUp; }
-inline float round_down(double value) { return float(value) * kDown; }
 
 // By how much a lower bound must exceed an upper one before a center is skipped: more than the window in
 // which settle() looks at differences, so that skipping never changes which centers it gets to see.
@@ -34,24 +28,21 @@ struct Margin {
     int64_t max_size = 0;
 };
 
-// What bounds are made of: distances, or for unit vectors the angles between them, whose triangle inequality
-// is the tighter one (Schubert, Lang and Feher 2021). Distances are those of the scaled space.
+// Bounds of the distances in a space (metric.hpp). Distances are those of the scaled space.
 class BoundSpace {
 public:
-    BoundSpace(Metric metric, double scale) : cosine_(metric == Metric::cosine), scale_(scale) {}
+    BoundSpace(Metric metric, double scale) : metric_(metric), scale_(scale) {}
 
     // A bound from above and from below for a row of this squared norm at such a distance from a center.
     float above(double distance, double norm2) const {
-        return cosine_ ? float(angle(distance, norm2) + kSlack) : round_up(distance);
+        return in_space(metric_, [&](auto space) { return space.above(distance, norm2, scale_); });
     }
     float below(double distance, double norm2) const {
-        return cosine_ ? float(std::max(0.0, angle(distance, norm2) - kSlack)) : round_down(distance);
+        return in_space(metric_, [&](auto space) { return space.below(distance, norm2, scale_); });
     }
     // The distance that belongs to a bound.
     double distance(double bound, double norm2) const {
-        if (!cosine_ || !std::isfinite(bound)) return bound;
-        const double norm = std::sqrt(norm2), sine = std::sin(0.5 * std::min(bound, kPi));
-        return scale_ * std::sqrt((norm - 1) * (norm - 1) + 4 * norm * sine * sine);
+        return in_space(metric_, [&](auto space) { return space.distance(bound, norm2, scale_); });
     }
     // How far the centers moved, as a bound from above.
     std::vector<float> shifts(const std::vector<double>& shift) const {
@@ -62,18 +53,7 @@ public:
     }
 
 private:
-    static constexpr double kPi = 3.141592653589793;
-    // More than the rounding of an angle to float and of the cosine that it came from.
-    static constexpr double kSlack = 0x1p-20;
-
-    double angle(double distance, double norm2) const {
-        if (!(norm2 > 0)) return 0.5 * kPi;
-        const double norm = std::sqrt(norm2), d = distance / scale_;
-        const double sine2 = (d * d - (norm - 1) * (norm - 1)) / (4 * norm);
-        return 2 * std::asin(std::sqrt(std::clamp(sine2, 0.0, 1.0)));
-    }
-
-    bool cosine_;
+    Metric metric_;
     double scale_;
 };
 

@@ -1,10 +1,12 @@
 // Elkan 2003, in the order of loops of SparseKmeans (Pham Dang, Lin and Lin, algorithm 2): own distances first,
 // then center by center all rows that neither bound rules out.
+#include <algorithm>
 #include <atomic>
 
 #include "index/scan.hpp"
 #include "kmeans/assign.hpp"
 #include "kmeans/bounds.hpp"
+#include "kmeans/center_gaps.hpp"
 
 namespace sparsecluster {
 
@@ -27,8 +29,8 @@ public:
         own_distances(rows_, centers, labels, nullptr, n, own.data(), options_.n_threads);
         for (double& value : own) value = std::sqrt(value) * scale_;
 
-        const std::vector<float> half = half_distances(centers);
-        std::atomic<int64_t> moved{0}, computed{n};
+        const std::vector<float> half = half_distances(centers, space);
+        std::atomic<int64_t> moved{0}, computed{n}, skipped{0};
         std::vector<std::vector<double>> dense(std::max(options_.n_threads, 1));
         std::vector<std::vector<int64_t>> unsettled((n + block_rows_ - 1) / block_rows_);
         std::visit(
@@ -42,13 +44,13 @@ public:
                     std::vector<float> limit(count), reach(count), pad(count);
                     auto set_limits = [&](int64_t r) {
                         reach[r] = round_up(own[begin + r]) + pad[r];
-                        limit[r] = space.above(reach[r], rows_.norm2[begin + r]);
+                        limit[r] = space.above(reach[r], rows_.norm2()[begin + r]);
                     };
                     std::vector<int32_t> below(count), before(labels + begin, labels + begin + count);
-                    std::vector<char> doubt(count, 0);
+                    std::vector<char> doubt(count, 0), compared(count, 0);
                     int64_t pairs = 0;
                     for (int64_t r = 0; r < count; ++r) {
-                        pad[r] = round_up(margin(rows_.norm2[begin + r], view.row(begin + r).size));
+                        pad[r] = round_up(margin(rows_.norm2()[begin + r], view.row(begin + r).size));
                         set_limits(r);
                     }
                     for (int64_t k = 0; k < n_centers; ++k) {
@@ -68,9 +70,10 @@ public:
                                 spread_out = true;
                             }
                             ++pairs;
+                            compared[r] = 1;
                             const double distance =
                                 std::sqrt(spread_distance2(view.row(i), spread.data(), center)) * scale_;
-                            const double norm2 = rows_.norm2[i];
+                            const double norm2 = rows_.norm2()[i];
                             bound[r] = space.below(distance, norm2);
                             if (distance > reach[r]) continue;
                             if (distance >= own[i] - pad[r]) {
@@ -86,6 +89,8 @@ public:
                             for (int32_t feature : center.features) spread[feature] = 0.0;
                     }
                     computed.fetch_add(pairs, std::memory_order_relaxed);
+                    skipped.fetch_add(std::count(compared.begin(), compared.end(), char(0)),
+                                      std::memory_order_relaxed);
                     int64_t n_moved = 0;
                     for (int64_t r = 0; r < count; ++r) {
                         // The scan below counts the moves of doubtful rows from where they were.
@@ -99,12 +104,12 @@ public:
                     moved.fetch_add(n_moved, std::memory_order_relaxed);
                 });
             },
-            rows_.matrix);
+            rows_.matrix());
 
         std::vector<int64_t> ids;
         for (const auto& part : unsettled) ids.insert(ids.end(), part.begin(), part.end());
         if (!ids.empty()) moved += rescan(centers, ids.data(), int64_t(ids.size()), labels);
-        return {moved, computed + int64_t(ids.size()) * n_centers, "bounds"};
+        return {moved, computed + int64_t(ids.size()) * n_centers, "bounds", skipped, int64_t(half.size())};
     }
 
 private:
@@ -133,8 +138,8 @@ private:
                  const int64_t count = std::min(n_rows_ - begin, block_rows_);
                  float* bound = bounds_.data() + begin * index.n_centers + (i - begin);
                  for (int64_t k = 0; k < index.n_centers; ++k)
-                     bound[k * count] = space.below(scanned.lower(scanned.scores[k]), rows_.norm2[i]);
-                 const int32_t label = decide(scanned, row, rows_.norm2[i], centers, index.norm,
+                     bound[k * count] = space.below(scanned.lower(scanned.scores[k]), rows_.norm2()[i]);
+                 const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, index.norm,
                                               scratches_[thread].candidates);
                  if (labels[i] == label) return;
                  labels[i] = label;
@@ -143,33 +148,11 @@ private:
         return moved;
     }
 
-    // Lower bounds of half the distances between centers, n_centers^2, or nothing where these products
-    // would cost more than they can save.
-    std::vector<float> half_distances(const Centers& centers) {
-        const int64_t n_centers = centers.size();
-        if (centers.nnz() * 4 > rows_.nnz(n_rows_) || n_centers * 4 > n_rows_) return {};
-        std::vector<int64_t> indptr(1, 0);
-        std::vector<int32_t> features;
-        std::vector<double> values;
-        for (const Center& center : centers.items) {
-            features.insert(features.end(), center.features.begin(), center.features.end());
-            values.insert(values.end(), center.values.begin(), center.values.end());
-            indptr.push_back(int64_t(features.size()));
-        }
-        Rows center_rows(Matrix<double, int32_t>{n_centers, centers.n_features, indptr.data(),
-                                                 features.data(), values.data()});
-        center_rows.inspect(options_.n_threads);
-        CenterIndex& index = index_;
-        index.build(centers, scale_, limits(), options_.n_threads);
-        const BoundSpace space(options_.metric, scale_);
-        std::vector<float> half(n_centers * n_centers);
-        scan(center_rows, index, nullptr, n_centers, options_.n_threads, scratches_,
-             [&](const Scanned& scanned, const auto&, int) {
-                 for (int64_t k = 0; k < n_centers; ++k)
-                     half[scanned.row * n_centers + k] =
-                         0.5f * space.below(scanned.lower(scanned.scores[k]), 1.0);
-             });
-        return half;
+    // Nothing where these products would cost more than they can save.
+    std::vector<float> half_distances(const Centers& centers, const BoundSpace& space) {
+        if (centers.nnz() * 4 > rows_.nnz(n_rows_) || centers.size() * 4 > n_rows_) return {};
+        index_.build(centers, scale_, limits(), options_.n_threads);
+        return half_gaps(centers, index_, space, options_.n_threads, scratches_);
     }
 
     int64_t block_rows_ = 0;

@@ -18,7 +18,7 @@ public:
         std::atomic<int64_t> moved{0};
         scan(rows_, index, nullptr, n_rows_, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
-                 const int32_t label = decide(scanned, row, rows_.norm2[scanned.row], centers, index.norm,
+                 const int32_t label = decide(scanned, row, rows_.norm2()[scanned.row], centers, index.norm,
                                               scratches_[thread].candidates);
                  if (labels[scanned.row] == label) return;
                  labels[scanned.row] = label;

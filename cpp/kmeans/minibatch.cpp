@@ -104,9 +104,7 @@ void MiniBatch::widen(int64_t n_features) {
 
 MiniBatch::Scale MiniBatch::scale(int64_t k) const {
     const double square = std::max(0.0, squares_[k].value());
-    if (metric_ == Metric::cosine) return {std::sqrt(square), 1.0};
-    const double divisor = counts_[k] > 0 ? counts_[k] : 1.0;
-    return {divisor, square / divisor / divisor};
+    return {in_space(metric_, [&](auto space) { return space.scale(square, counts_[k]); })};
 }
 
 Centers MiniBatch::sums() const {
@@ -140,8 +138,11 @@ BatchStats MiniBatch::move(Batch batch, const Rows& rows, const double* weights,
     BatchStats stats;
     stats.distance2 = std::move(batch.distance2);
     std::vector<Move> moves(size());
+    const auto has_place = [&](double norm2) {
+        return in_space(metric_, [&](auto space) { return space.has_place(norm2); });
+    };
     for (int64_t i = 0; i < rows.n_rows(); ++i) {
-        if (metric_ == Metric::cosine && rows.norm2[i] == 0) continue;  // no direction, and no say
+        if (!has_place(rows.norm2()[i])) continue;
         const double share = weights ? weights[i] : 1.0;
         if (!(share > 0)) continue;
         Move& move = moves[labels[i]];
@@ -164,7 +165,7 @@ BatchStats MiniBatch::move(Batch batch, const Rows& rows, const double* weights,
     for (int32_t k = 0; k < size(); ++k) {
         const Move& move = moves[k];
         if (!(move.weight > 0)) continue;
-        if (metric_ == Metric::cosine && !(squares_[k].value() > 0)) {
+        if (!has_place(squares_[k].value())) {
             // Rows that add up to nothing have no direction: the first of them stands for all.
             stats.shift[k] = move.before.distance(1.0, own[move.first] / move.before.divisor);
             place({k}, rows, &move.first, counts_[k]);
@@ -218,10 +219,10 @@ void MiniBatch::assign_by_index(const Rows& rows, int32_t* labels, int n_threads
     scan(rows, index, nullptr, rows.n_rows(), n_threads, scans,
          [&](const Scanned& scanned, const auto& row, int thread) {
              const int64_t i = scanned.row;
-             const int32_t k = decide(scanned, row, rows.norm2[i], centers, index.norm, scans[thread].candidates);
+             const int32_t k = decide(scanned, row, rows.norm2()[i], centers, index.norm, scans[thread].candidates);
              labels[i] = k;
              batch.own[i] = sums_.product(row, k, batch.unknown[thread]);
-             batch.distance2[i] = distance2(row, rows.norm2[i], batch.own[i], k, [&]() -> const Center& {
+             batch.distance2[i] = distance2(row, rows.norm2()[i], batch.own[i], k, [&]() -> const Center& {
                  return centers.items[k];
              });
          });
@@ -260,17 +261,17 @@ void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, int n_threads,
         scratch.scores.resize(n_centers);
         const double best = score_all(scratch.sums.products.data(), inverse.data(), half.data(), n_centers,
                                       scratch.scores.data());
-        const double reach = 2 * max_norm * (max_norm + std::sqrt(rows.norm2[i]));
+        const double reach = 2 * max_norm * (max_norm + std::sqrt(rows.norm2()[i]));
         const double least = best - ((kWindow + kUnit * double(row.size)) * reach + 2 * doubt);
         scratch.candidates.clear();
         for (int64_t k = 0; k < n_centers; ++k)
             if (scratch.scores[k] >= least) scratch.candidates.push_back(int32_t(k));
         const int32_t k = scratch.candidates.size() == 1
                               ? scratch.candidates[0]
-                              : settle(row, rows.norm2[i], written_out(), scratch.candidates);
+                              : settle(row, rows.norm2()[i], written_out(), scratch.candidates);
         labels[i] = k;
         batch.own[i] = scratch.sums.products[k];
-        batch.distance2[i] = distance2(row, rows.norm2[i], batch.own[i], k, [&]() -> const Center& {
+        batch.distance2[i] = distance2(row, rows.norm2()[i], batch.own[i], k, [&]() -> const Center& {
             return written_out().items[k];
         });
     };
@@ -287,7 +288,7 @@ void MiniBatch::assign_by_sums(const Rows& rows, int32_t* labels, int n_threads,
                 }
             });
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 // Of a row to center k, from its product with the sum; directly where that has lost too many digits.
@@ -342,7 +343,7 @@ void MiniBatch::add(const Rows& rows, const double* weights, const int32_t* labe
                 for (int64_t range = 0; range < n_ranges; ++range)
                     squares_[k].add(gains[range * n_centers + k], slacks[range * n_centers + k]);
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 // Makes the sum of a cluster so many times a center; `features` are those that it has now.
@@ -370,7 +371,7 @@ void MiniBatch::place(const std::vector<int32_t>& clusters, const Rows& rows, co
                     center.values.push_back(double(row.values[e]));
                 }
             },
-            rows.matrix);
+            rows.matrix());
         center = center_of(std::move(center), metric_, limit_);
         const int32_t k = clusters[c];
         write(k, before.items[k].features, center, count > 0 ? count : 1.0);

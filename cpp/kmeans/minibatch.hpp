@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "core/centers.hpp"
+#include "core/metric.hpp"
 #include "core/rows.hpp"
 #include "index/center_index.hpp"
 #include "index/scan.hpp"
-#include "kmeans/assign.hpp"
 #include "kmeans/feature_sums.hpp"
 #include "kmeans/projection.hpp"
 
@@ -74,9 +74,7 @@ public:
     std::vector<RunningSquare>& squares() { return squares_; }
 
 private:
-    struct Scale {
-        double divisor = 1, norm2 = 0;  // of the center: sum / divisor
-
+    struct Scale : CenterScale {
         // To a vector of this squared norm and product with the center, as far as rounding goes.
         double distance(double other_norm2, double product) const {
             const double most = std::sqrt(norm2 * other_norm2);

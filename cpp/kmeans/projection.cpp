@@ -163,10 +163,10 @@ void filter(Center& center, const Change& change) {
     center.values.resize(kept);
 }
 
-void apply(const CenterLimit& limit, Metric metric, Center& center) {
+void apply(const CenterLimit& limit, bool unit, Center& center) {
     std::vector<double> scratch;
     double theta = 0;
-    if (metric == Metric::euclidean) {
+    if (!unit) {
         theta = l1_threshold(center.values.data(), center.size(), limit.l1, limit.projection, limit.epsilon, scratch);
     } else if (limit.l1 < INFINITY) {
         // An L1 norm that is right to rounding is no reason to shrink again.
@@ -190,12 +190,6 @@ void apply(const CenterLimit& limit, Metric metric, Center& center) {
     }
 }
 
-void to_unit_length(Center& center) {
-    const double length = std::sqrt(center.norm2);
-    for (double& value : center.values) value /= length;
-    center.compute_norm();
-}
-
 }  // namespace
 
 double l1_threshold(const double* values, int64_t size, double radius, Projection method, double epsilon,
@@ -210,12 +204,13 @@ double l1_threshold(const double* values, int64_t size, double radius, Projectio
 
 Center center_of(Center mean, Metric metric, const CenterLimit& limit) {
     mean.compute_norm();
-    if (metric == Metric::cosine) to_unit_length(mean);
-    if (limit.active()) {
-        apply(limit, metric, mean);
+    in_space(metric, [&](auto space) {
+        space.finish(mean);
+        if (!limit.active()) return;
+        apply(limit, space.kUnit, mean);
         mean.compute_norm();
-        if (metric == Metric::cosine) to_unit_length(mean);
-    }
+        space.finish(mean);
+    });
     return mean;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/centers.hpp"
-#include "kmeans/assign.hpp"
+#include "core/metric.hpp"
 
 namespace sparsecluster {
 
@@ -35,7 +35,7 @@ struct CenterLimit {
     bool active() const { return l1 < std::numeric_limits<double>::infinity() || nnz < INT64_MAX; }
 };
 
-// The center that a mean makes: with `cosine` its direction, which must exist; within the limit.
+// The center that a mean makes in a space where it has a place; within the limit.
 Center center_of(Center mean, Metric metric, const CenterLimit& limit);
 
 }  // namespace sparsecluster

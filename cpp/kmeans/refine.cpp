@@ -13,73 +13,20 @@ namespace sparsecluster {
 
 namespace {
 
-// What a cluster's share of the cost depends on.
-struct Size {
-    double weight = 0;
-    double length = 0;  // of the sum of the rows; for cosines
-};
-
-// By how much the cost changes when a row comes or goes; both rise with its squared distance to the center.
-class Variation {
-public:
-    explicit Variation(Metric metric) : cosine_(metric == Metric::cosine) {}
-
-    double of_coming(const Size& size, double distance2, double norm2, double weight) const {
-        if (!cosine_) return weight * size.weight / (size.weight + weight) * distance2;
-        return -2 * (std::sqrt(longer2(size, distance2, norm2, weight)) - size.length);
-    }
-    // The cost that goes with it.
-    double of_going(const Size& size, double distance2, double norm2, double weight) const {
-        if (!cosine_) return weight * size.weight / (size.weight - weight) * distance2;
-        return -2 * (size.length - std::sqrt(longer2(size, distance2, norm2, -weight)));
-    }
-
-private:
-    // Squared length of the sum with `weight` times the row added.
-    static double longer2(const Size& size, double distance2, double norm2, double weight) {
-        const double cosine = 0.5 * (norm2 + 1 - distance2);
-        return std::max(0.0, size.length * size.length + 2 * weight * size.length * cosine +
-                                 weight * weight * norm2);
-    }
-
-    bool cosine_;
-};
-
-// a * center + b * row.
-template <class V, class I>
-Center combined(double a, const Center& center, double b, const Row<V, I>& row) {
-    Center sum;
-    sum.features.reserve(center.size() + row.size);
-    sum.values.reserve(center.size() + row.size);
-    int64_t c = 0, r = 0;
-    while (c < center.size() || r < row.size) {
-        const int64_t fc = c < center.size() ? center.features[c] : INT64_MAX;
-        const int64_t fr = r < row.size ? int64_t(row.features[r]) : INT64_MAX;
-        const double value = (fc <= fr ? a * center.values[c++] : 0.0) +
-                             (fr <= fc ? b * double(row.values[r++]) : 0.0);
-        if (value == 0) continue;
-        sum.features.push_back(int32_t(std::min(fc, fr)));
-        sum.values.push_back(value);
-    }
-    sum.compute_norm();
-    return sum;
-}
-
 struct Move {
     int64_t row;
     int32_t to;
 };
 
-template <class V, class I>
+template <class Space, class V, class I>
 class Refiner {
 public:
     Refiner(const Rows& rows, const Matrix<V, I>& view, const double* weights, const AssignOptions& options,
             Centers& centers, int32_t* labels)
-        : rows_(rows), view_(view), weights_(weights), options_(options), variation_(options.metric),
-          centers_(centers), labels_(labels), sizes_(centers.size()) {
+        : rows_(rows), view_(view), weights_(weights), options_(options), centers_(centers), labels_(labels), sizes_(centers.size()) {
         for (int64_t i = 0; i < rows.n_rows(); ++i) {
             sizes_[labels[i]].weight += weight(i);
-            if (options.metric == Metric::cosine)
+            if (Space::kUnit)
                 sizes_[labels[i]].length += weight(i) * dot(view.row(i), centers.items[labels[i]]);
             if (i % 1024 == 0) poll_interrupt();
         }
@@ -107,10 +54,10 @@ private:
         const auto row = view_.row(i);
         const int32_t from = labels_[i];
         const double coming =
-            variation_.of_coming(sizes_[to], direct_distance2(row, as_row(centers_.items[to])),
-                                 rows_.norm2[i], weight(i));
-        const double going = variation_.of_going(
-            sizes_[from], direct_distance2(row, as_row(centers_.items[from])), rows_.norm2[i], weight(i));
+            Space::of_coming(sizes_[to], direct_distance2(row, as_row(centers_.items[to])),
+                                 rows_.norm2()[i], weight(i));
+        const double going = Space::of_going(
+            sizes_[from], direct_distance2(row, as_row(centers_.items[from])), rows_.norm2()[i], weight(i));
         const double least = 1e-10 * (std::abs(coming) + std::abs(going));
         return coming - going < -least ? coming - going : 0.0;
     }
@@ -123,8 +70,8 @@ private:
         std::vector<ScanScratch> scratches;
         std::vector<std::vector<Move>> found(std::max(options_.n_threads, 1));
         const double unscale2 = 1 / (index.scale * index.scale);
-        Size smallest{INFINITY, INFINITY};
-        for (const Size& size : sizes_) {
+        ClusterSize smallest{INFINITY, INFINITY};
+        for (const ClusterSize& size : sizes_) {
             smallest.weight = std::min(smallest.weight, size.weight);
             smallest.length = std::min(smallest.length, size.length);
         }
@@ -132,20 +79,20 @@ private:
              [&](const Scanned& scanned, const auto&, int thread) {
                  const int64_t i = scanned.row;
                  if (!may_leave(i)) return;
-                 const double norm2 = rows_.norm2[i];
+                 const double norm2 = rows_.norm2()[i];
                  // Squared distance for a score that is wrong by `error`.
                  auto distance2 = [&](double score, double error) {
                      return std::max(0.0, (scanned.norm2 - 2 * (score + error)) * unscale2);
                  };
                  auto coming = [&](int64_t k, double error) {
-                     return variation_.of_coming(sizes_[k], distance2(scanned.scores[k], error), norm2, weight(i));
+                     return Space::of_coming(sizes_[k], distance2(scanned.scores[k], error), norm2, weight(i));
                  };
                  const int32_t own = labels_[i];
-                 const double going = variation_.of_going(
+                 const double going = Space::of_going(
                      sizes_[own], distance2(scanned.scores[own], -scanned.error), norm2, weight(i));
                  // For most rows not even the smallest cluster would gain at the least distance.
                  const float other = own == scanned.top.index ? scanned.top.second : scanned.top.best;
-                 if (variation_.of_coming(smallest, distance2(other, scanned.error), norm2, weight(i)) >= going)
+                 if (Space::of_coming(smallest, distance2(other, scanned.error), norm2, weight(i)) >= going)
                      return;
                  double limit = going;
                  for (int64_t k = 0; k < index.n_centers; ++k)
@@ -174,25 +121,8 @@ private:
         const auto row = view_.row(move.row);
         const double w = weight(move.row);
         const int32_t from = labels_[move.row];
-        Size &less = sizes_[from], &more = sizes_[move.to];
-        if (options_.metric == Metric::cosine) {
-            Center left = combined(less.length, centers_.items[from], -w, row);
-            Center right = combined(more.length, centers_.items[move.to], w, row);
-            const double left_length = std::sqrt(left.norm2), right_length = std::sqrt(right.norm2);
-            if (!(left_length > 0) || !(right_length > 0)) return false;
-            for (double& value : left.values) value /= left_length;
-            for (double& value : right.values) value /= right_length;
-            left.compute_norm();
-            right.compute_norm();
-            less.length = left_length;
-            more.length = right_length;
-            centers_.items[from] = std::move(left);
-            centers_.items[move.to] = std::move(right);
-        } else {
-            const double out = w / (less.weight - w), in = w / (more.weight + w);
-            centers_.items[from] = combined(1 + out, centers_.items[from], -out, row);
-            centers_.items[move.to] = combined(1 - in, centers_.items[move.to], in, row);
-        }
+        ClusterSize &less = sizes_[from], &more = sizes_[move.to];
+        if (!Space::exchange(row, w, less, centers_.items[from], more, centers_.items[move.to])) return false;
         less.weight -= w;
         more.weight += w;
         labels_[move.row] = move.to;
@@ -203,10 +133,9 @@ private:
     const Matrix<V, I>& view_;
     const double* weights_;
     const AssignOptions& options_;
-    Variation variation_;
     Centers& centers_;
     int32_t* labels_;
-    std::vector<Size> sizes_;
+    std::vector<ClusterSize> sizes_;
 };
 
 }  // namespace
@@ -216,10 +145,13 @@ int64_t first_variation(const Rows& rows, const double* weights, AssignOptions o
     return std::visit(
         [&](const auto& view) {
             using View = std::decay_t<decltype(view)>;
-            return Refiner<typename View::Value, typename View::Index>(rows, view, weights, options, centers, labels)
-                .run();
+            return in_space(options.metric, [&](auto space) {
+                return Refiner<decltype(space), typename View::Value, typename View::Index>(rows, view, weights, options,
+                                                                                             centers, labels)
+                    .run();
+            });
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 }  // namespace sparsecluster

@@ -61,8 +61,11 @@ void Sums::take_new_rows(int64_t n) {
     const int64_t known = int64_t(labels_.size());
     if (known == n) return;
     labels_.resize(n, -1);
-    if (metric_ == Metric::cosine) {
-        for (int64_t i = known; i < n; ++i) scatter_ += weight_of(i) * (rows_.norm2[i] + 1);
+    const bool about_mean = in_space(metric_, [](auto space) { return space.kScatterAboutMean; });
+    if (!about_mean) {
+        in_space(metric_, [&](auto space) {
+            for (int64_t i = known; i < n; ++i) scatter_ += weight_of(i) * space.baseline(rows_.norm2()[i]);
+        });
     } else if (known == 0 && n == columns_.n_rows) {
         scatter_ = columns_.scatter;
     } else {
@@ -71,7 +74,7 @@ void Sums::take_new_rows(int64_t n) {
                 for (int64_t i = known; i < n; ++i)
                     scatter_ += weight_of(i) * squared_spread(view.row(i));
             },
-            rows_.matrix);
+            rows_.matrix());
     }
 }
 
@@ -113,7 +116,7 @@ Sums::Changes Sums::members_of_changed(const int32_t* labels, const Changes& cha
 }
 
 void Sums::will_need(const Changes& changes, int64_t begin, int64_t end) const {
-    if (!rows_.streamed) return;
+    if (!rows_.streamed()) return;
     // Pages hold several rows: where many changed all are asked for at once.
     constexpr int64_t kFew = 16;
     if (int64_t(changes.ids.size()) * kFew > end - begin) return rows_.will_need(begin, end);
@@ -237,7 +240,7 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
                         move_center(k, mean_of(clusters_[k]), centers, stats);
                 });
             },
-            rows_.matrix);
+            rows_.matrix());
         begin = end;
     }
     stats.cost = cost();
@@ -249,7 +252,7 @@ void Sums::move_center(int64_t k, Center mean, Centers& centers, UpdateStats& st
     if (!(clusters_[k].weight > 0)) return;
     mean.compute_norm();
     clusters_[k].mean_norm2 = mean.norm2;
-    if (metric_ == Metric::cosine && mean.norm2 == 0) return;
+    if (!in_space(metric_, [&](auto space) { return space.has_place(mean.norm2); })) return;
     Center center = place(std::move(mean), clusters_[k]);
     stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
     centers.items[k] = std::move(center);
@@ -257,20 +260,18 @@ void Sums::move_center(int64_t k, Center mean, Centers& centers, UpdateStats& st
 
 // The center that a mean makes, and what it takes off the scatter.
 Center Sums::place(Center mean, Cluster& cluster) const {
-    const double weight = cluster.weight;
-    if (!limit_.active()) {
-        const double length = std::sqrt(mean.norm2);
-        Center center = center_of(std::move(mean), metric_, limit_);
-        // The cosines of a cluster add up to the length of its sum. Elsewhere it is the scatter between the
-        // clusters; taken about the mean of all rows, little cancels.
-        cluster.explained = weight * (metric_ == Metric::cosine ? 2 * length : squared_spread(as_row(center)));
+    const auto spread = [this](const Center& center) { return squared_spread(as_row(center)); };
+    return in_space(metric_, [&](auto space) {
+        if (!limit_.active()) {
+            const double length = std::sqrt(mean.norm2);
+            Center center = center_of(std::move(mean), metric_, limit_);
+            cluster.explained = cluster.weight * space.explained(center, length, spread);
+            return center;
+        }
+        Center center = center_of(mean, metric_, limit_);
+        cluster.explained = cluster.weight * space.explained_off_mean(mean, center, spread);
         return center;
-    }
-    Center center = center_of(mean, metric_, limit_);
-    cluster.explained = weight * (metric_ == Metric::cosine
-                                      ? 2 * dot(as_row(mean), center)
-                                      : squared_spread(as_row(mean)) - shift2(mean, center));
-    return center;
+    });
 }
 
 std::vector<double> Sums::mean_norm2() const {

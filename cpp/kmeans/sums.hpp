@@ -12,8 +12,8 @@
 #include "core/centers.hpp"
 #include "core/features.hpp"
 #include "core/groups.hpp"
+#include "core/metric.hpp"
 #include "core/rows.hpp"
-#include "kmeans/assign.hpp"
 #include "kmeans/projection.hpp"
 
 namespace sparsecluster {
@@ -66,8 +66,8 @@ public:
     Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
          Metric metric, CenterLimit limit = {});
 
-    // Accounts for the labels (-1: in no cluster) and moves the centers to the means, with `cosine` to the
-    // directions of the means, within the limit. A cluster without weight, or without direction, keeps its center.
+    // Accounts for the labels (-1: in no cluster) and moves the centers to where the means have them, within the limit.
+    // A cluster without weight, or whose mean has no place, keeps its center.
     // The first `n_rows` rows take part: not fewer than in the last call.
     UpdateStats update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads);
 
@@ -75,8 +75,7 @@ public:
     int64_t n_rows() const { return int64_t(labels_.size()); }  // that took part so far
     // Squared norms of the means.
     std::vector<double> mean_norm2() const;
-    // What the cost is a difference from: the squared distances to the mean of all rows, with `cosine` those were
-    // all cosines zero; of the rows that were seen so far.
+    // What the cost is a difference from, of the rows that were seen so far (see metric.hpp).
     double scatter() const { return scatter_; }
 
 private:

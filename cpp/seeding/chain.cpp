@@ -63,7 +63,7 @@ std::vector<double> distances_to(const Rows& rows, const Matrix<V, I>& view, int
             const auto row = view.row(i);
             double product = 0;
             for (int64_t e = 0; e < row.size; ++e) product += spread[row.features[e]] * double(row.values[e]);
-            out[i] = std::max(0.0, rows.norm2[i] + rows.norm2[chosen] - 2 * product);
+            out[i] = std::max(0.0, rows.norm2()[i] + rows.norm2()[chosen] - 2 * product);
         }
         if (thread == 0) poll_interrupt();
     });
@@ -100,11 +100,11 @@ Seeds run_chains(const Rows& rows, const Matrix<V, I>& view, const ChainOptions&
 
     Chosen chosen(view.n_features);
     auto chance = [&](int64_t i) {
-        return weight(i) * (chosen.distance2(view.row(i), rows.norm2[i]) + options.floor);
+        return weight(i) * (chosen.distance2(view.row(i), rows.norm2()[i]) + options.floor);
     };
     Seeds seeds;
     seeds.rows.push_back(options.first);
-    chosen.add(view.row(options.first), rows.norm2[options.first]);
+    chosen.add(view.row(options.first), rows.norm2()[options.first]);
     while (int64_t(seeds.rows.size()) < options.n_clusters) {
         int64_t state = propose();
         double state_chance = chance(state);
@@ -119,7 +119,7 @@ Seeds run_chains(const Rows& rows, const Matrix<V, I>& view, const ChainOptions&
             }
         }
         seeds.rows.push_back(state);
-        chosen.add(view.row(state), rows.norm2[state]);
+        chosen.add(view.row(state), rows.norm2()[state]);
         poll_interrupt();
     }
     return seeds;
@@ -128,7 +128,7 @@ Seeds run_chains(const Rows& rows, const Matrix<V, I>& view, const ChainOptions&
 }  // namespace
 
 Seeds chain_seeds(const Rows& rows, const ChainOptions& options) {
-    return std::visit([&](const auto& view) { return run_chains(rows, view, options); }, rows.matrix);
+    return std::visit([&](const auto& view) { return run_chains(rows, view, options); }, rows.matrix());
 }
 
 }  // namespace sparsecluster

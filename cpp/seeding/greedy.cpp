@@ -2,34 +2,26 @@
 #include "seeding/greedy.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "core/exact.hpp"
 #include "core/parallel.hpp"
-#include "index/scan.hpp"
+#include "seeding/candidate_scan.hpp"
+#include "seeding/measure.hpp"
+#include "seeding/potential.hpp"
 #include "seeding/screen.hpp"
 
 namespace sparsecluster {
 
 namespace {
 
-// Rows whose potentials are summed together; a draw looks at the sums first.
-constexpr int64_t kBlock = 256;
-// Below this share of the norms a distance is computed directly, for its digits.
-constexpr double kCancelled = 0x1p-20;
 // Work of the screen by columns, in visits of a column entry: an entry of a row that is measured, a survivor, a row
 // in a pass over the group norms.
 constexpr double kCheck = 3, kSurvivor = 4, kGroupRow = 0.02;
-// Entries of rows that are measured by one thread at a time.
-constexpr int64_t kPortion = 1 << 14;
-constexpr int64_t kMostPortions = 64;
 // The screen by columns is left aside for up to so many steps when scans are faster.
 constexpr int64_t kLongestRest = 64;
-constexpr int64_t kHeadLimit = int64_t(256) << 20;  // bytes of the index of candidates
 
 // What a candidate gains, and the new squared distance of every row that it is nearest to.
 struct Trial {
@@ -50,22 +42,19 @@ struct Candidate {
 
 struct ThreadState {
     ScreenScratch screen;
-    std::vector<double> spread;         // the candidate by feature, zero between portions
-    std::vector<Survivors> survivors;   // per candidate, where all are screened together
+    std::vector<Survivors> survivors;  // per candidate, where all are screened together
 };
 
 template <class V, class I>
 class Seeder {
 public:
     Seeder(const Rows& rows, const Matrix<V, I>& view, const SeedOptions& options)
-        : rows_(rows), view_(view), options_(options), n_(view.n_rows),
-          distance2_(n_, std::numeric_limits<double>::infinity()), offset_(n_),
-          most_(rows.streamed ? 0 : n_, std::numeric_limits<double>::infinity()),
-          block_potential_((n_ + kBlock - 1) / kBlock),
-          n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))), team_(n_threads_),
-          states_(n_threads_) {
+        : rows_(rows), view_(view), options_(options), n_(view.n_rows), potential_(rows, options),
+          most_(rows.streamed() ? 0 : n_, std::numeric_limits<double>::infinity()),
+          n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))),
+          measure_(rows, view, n_threads_), team_(n_threads_), states_(n_threads_) {
         // In dense rows everything shares features, so there is nothing to find by columns.
-        by_columns_ = view.indptr && !rows.streamed && Screen::bytes(view) <= options.memory_limit;
+        by_columns_ = view.indptr && !rows.streamed() && Screen::bytes(view) <= options.memory_limit;
         if (by_columns_) screen_.build(view, rows);
     }
 
@@ -74,21 +63,21 @@ public:
         place_first(options_.first);
         seeds.rows.push_back(options_.first);
         for (int64_t step = 1; step < options_.n_clusters; ++step) {
-            const double potential = total();
-            if (!(potential > 0)) break;
-            draw(step - 1, potential);
+            const double total = potential_.total();
+            if (!(total > 0)) break;
+            draw(step - 1, total);
             const bool by_columns = by_columns_ && rest_ <= 0;
             const auto started = std::chrono::steady_clock::now();
             best_.row = -1;
             checked_ = 0;
-            if (rows_.streamed) {
+            if (rows_.streamed()) {
                 try_in_one_pass();
             } else {
                 if (by_columns)
                     try_by_columns();
                 else
                     try_together();
-                accept(best_);
+                potential_.accept(best_.nearer, best_.distance2);
             }
             seeds.rows.push_back(best_.row);
             const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
@@ -99,78 +88,42 @@ public:
                 --rest_;
             }
         }
-        for (int64_t i = 0; i < n_; ++i) seeds.potential += weight(i) * distance2_[i];
+        seeds.potential = potential_.cost();
         return seeds;
     }
 
 private:
-    double weight(int64_t i) const { return options_.weights ? options_.weights[i] : 1.0; }
-    // In proportion to which a row is drawn.
-    double chance(int64_t i) const { return weight(i) * (distance2_[i] + options_.floor); }
-
     void place_first(int64_t row) {
         double bound = 0;
-        for (int64_t i = 0; i < n_; ++i) bound += weight(i) * (rows_.norm2[i] + rows_.norm2[row]);
+        for (int64_t i = 0; i < n_; ++i) bound += potential_.weight(i) * (rows_.norm2()[i] + rows_.norm2()[row]);
         int exponent = 0;
         if (bound > 0) std::frexp(bound, &exponent);
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
-        if (rows_.streamed) {
+        if (rows_.streamed()) {
+            constexpr int64_t kBlock = 256;
             for (int64_t i = 0; i < n_; ++i) {
                 if (i % kBlock == 0) rows_.read_ahead(i, i + kBlock), poll_interrupt();
-                distance2_[i] = distance2_to(row, i);
+                potential_.set(i, measure_.one(row, i));
             }
         } else {
             std::vector<int32_t> all(n_);
             std::iota(all.begin(), all.end(), 0);
-            measure(row, all, [&](int64_t, int32_t i, double distance2) { distance2_[i] = distance2; });
+            measure_.all(row, all, [&](int64_t, int32_t i, double distance2) { potential_.set(i, distance2); });
         }
-        for (size_t b = 0; b < block_potential_.size(); ++b) refresh_block(int64_t(b));
+        potential_.refresh();
     }
 
-    double total() const {
-        double sum = 0;
-        for (double potential : block_potential_) sum += potential;
-        return sum;
-    }
-
-    void refresh_block(int64_t b) {
-        double potential = 0;
-        for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) {
-            potential += chance(i);
-            const double offset = 0.5 * (rows_.norm2[i] - distance2_[i]) * rows_.scale * rows_.scale;
-            offset_[i] = float(offset) - std::abs(float(offset)) * 0x1p-20f;
-        }
-        block_potential_[b] = potential;
-    }
-
-    // Candidate rows of one step, drawn in proportion to weight times squared distance.
-    void draw(int64_t step, double potential) {
-        std::vector<int64_t> drawn;
-        for (int64_t c = 0; c < options_.n_candidates; ++c) {
-            double left = options_.draws[step * options_.n_candidates + c] * potential;
-            size_t b = 0;
-            while (b + 1 < block_potential_.size() && left >= block_potential_[b])
-                left -= block_potential_[b++];
-            int64_t chosen = -1;
-            for (int64_t i = int64_t(b) * kBlock; i < std::min(n_, int64_t(b + 1) * kBlock); ++i) {
-                const double part = chance(i);
-                if (part <= 0) continue;
-                chosen = i;
-                if (left < part) break;
-                left -= part;
-            }
-            // Rounding can run past the last block that has any potential.
-            for (int64_t i = n_; chosen < 0 && i-- > 0;)
-                if (chance(i) > 0) chosen = i;
-            drawn.push_back(chosen);
-        }
-        std::sort(drawn.begin(), drawn.end());
-        drawn.erase(std::unique(drawn.begin(), drawn.end()), drawn.end());
-        candidates_.resize(drawn.size());
-        for (size_t c = 0; c < drawn.size(); ++c) {
-            candidates_[c].row = drawn[c];
+    void draw(int64_t step, double total) {
+        drawn_ = potential_.draw(step, total);
+        candidates_.resize(drawn_.size());
+        for (size_t c = 0; c < drawn_.size(); ++c) {
+            candidates_[c].row = drawn_[c];
             candidates_[c].survivors.rows.clear();
         }
+    }
+
+    int64_t gain_of(int64_t i, double distance2) const {
+        return std::llrint(potential_.weight(i) * (potential_.distance2(i) - distance2) * gain_step_);
     }
 
     // The most that a candidate can gain, in steps of the fixed point: by its survivors, or by what it could
@@ -226,14 +179,14 @@ private:
             part.nearer.clear();
             part.distance2.clear();
         }
-        checked_ += measure(candidate.row, candidate.survivors.rows,
-                            [&](int64_t portion, int32_t i, double distance2) {
-                                if (distance2 >= distance2_[i]) return;
-                                Trial& part = parts[portion];
-                                part.gain += gain_of(i, distance2);
-                                part.nearer.push_back(i);
-                                part.distance2.push_back(distance2);
-                            });
+        checked_ += measure_.all(candidate.row, candidate.survivors.rows,
+                                 [&](int64_t portion, int32_t i, double distance2) {
+                                     if (distance2 >= potential_.distance2(i)) return;
+                                     Trial& part = parts[portion];
+                                     part.gain += gain_of(i, distance2);
+                                     part.nearer.push_back(i);
+                                     part.distance2.push_back(distance2);
+                                 });
         current_.row = candidate.row;
         current_.gain = 0;
         current_.nearer.clear();
@@ -245,28 +198,45 @@ private:
         }
     }
 
-    void accept(const Trial& winner) {
-        std::vector<char> stale(block_potential_.size(), 0);
-        for (size_t p = 0; p < winner.nearer.size(); ++p) {
-            distance2_[winner.nearer[p]] = winner.distance2[p];
-            stale[winner.nearer[p] / kBlock] = 1;
-        }
-        for (size_t b = 0; b < stale.size(); ++b)
-            if (stale[b]) refresh_block(int64_t(b));
-    }
-
     void screen_by_columns(const std::vector<Candidate*>& candidates) {
         parallel_blocks(int64_t(candidates.size()), n_threads_, [&](int64_t c, int thread) {
             const int64_t row = candidates[c]->row;
-            screen_.find(view_.row(row), rows_.norm2[row], rows_.scale, offset_.data(), options_.weights,
+            screen_.find(view_.row(row), rows_.norm2()[row], rows_.scale(), potential_.offsets(), options_.weights,
                          n_bounded_, states_[thread].screen, candidates[c]->survivors);
         });
+    }
+
+    // Pays while most rows survive the other screen.
+    void screen_together() {
+        scan_.index(rows_, view_, drawn_, n_threads_);
+        for (ThreadState& state : states_) {
+            state.survivors.resize(candidates_.size());
+            for (Survivors& survivors : state.survivors) {
+                survivors.rows.clear();
+                survivors.most = 0;
+            }
+        }
+        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double excess, int thread) {
+            Survivors& survivors = states_[thread].survivors[c];
+            survivors.rows.push_back(int32_t(i));
+            survivors.most += potential_.weight(i) * excess;
+        });
+        for (size_t c = 0; c < candidates_.size(); ++c) {
+            Survivors& all = candidates_[c].survivors;
+            all.rows.clear();
+            all.most = 0;
+            for (const ThreadState& state : states_) {
+                const Survivors& part = state.survivors[c];
+                all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
+                all.most += 2 * part.most / (rows_.scale() * rows_.scale());
+            }
+        }
     }
 
     // For rows that come from a file: what survives the screen is measured at once, while it is in memory. Of the
     // candidate that wins the new distances are at hand, or come by a second pass where there are too many.
     void try_in_one_pass() {
-        index_candidates();
+        scan_.index(rows_, view_, drawn_, n_threads_);
         const size_t n_candidates = candidates_.size();
         const int64_t room = options_.memory_limit / 4 / int64_t(sizeof(int32_t) + sizeof(double)) /
                              int64_t(n_candidates * states_.size());
@@ -274,26 +244,21 @@ private:
         std::vector<char> full(n_candidates * states_.size(), 0);
         for (auto& of_thread : trials)
             for (Trial& trial : of_thread) trial.gain = 0;
-        scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
-             [&](const Scanned& scanned, const auto&, int thread) {
-                 const double least = double(offset_[scanned.row]) - scanned.error;
-                 for (size_t c = 0; c < n_candidates; ++c) {
-                     if (scanned.scores[c] < least) continue;
-                     const double distance2 = distance2_to(candidates_[c].row, scanned.row);
-                     if (distance2 >= distance2_[scanned.row]) continue;
-                     Trial& trial = trials[thread][c];
-                     trial.gain += gain_of(scanned.row, distance2);
-                     if (int64_t(trial.nearer.size()) < room) {
-                         trial.nearer.push_back(int32_t(scanned.row));
-                         trial.distance2.push_back(distance2);
-                     } else {
-                         full[c * trials.size() + thread] = 1;
-                     }
-                 }
-             });
+        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double, int thread) {
+            const double distance2 = measure_.one(drawn_[c], i);
+            if (distance2 >= potential_.distance2(i)) return;
+            Trial& trial = trials[thread][c];
+            trial.gain += gain_of(i, distance2);
+            if (int64_t(trial.nearer.size()) < room) {
+                trial.nearer.push_back(int32_t(i));
+                trial.distance2.push_back(distance2);
+            } else {
+                full[c * trials.size() + thread] = 1;
+            }
+        });
         size_t winner = 0;
         for (size_t c = 0; c < n_candidates; ++c) {
-            current_.row = candidates_[c].row;
+            current_.row = drawn_[c];
             current_.gain = 0;
             for (const auto& of_thread : trials) current_.gain += of_thread[c].gain;
             if (!current_.better_than(best_)) continue;
@@ -303,121 +268,14 @@ private:
         }
         const auto first = full.begin() + int64_t(winner * trials.size());
         if (std::find(first, first + int64_t(trials.size()), char(1)) == first + int64_t(trials.size())) {
-            for (const auto& of_thread : trials) accept(of_thread[winner]);
+            for (const auto& of_thread : trials) potential_.accept(of_thread[winner].nearer, of_thread[winner].distance2);
             return;
         }
         trials.clear();
-        scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
-             [&](const Scanned& scanned, const auto&, int) {
-                 if (scanned.scores[winner] < double(offset_[scanned.row]) - scanned.error) return;
-                 const double distance2 = distance2_to(best_.row, scanned.row);
-                 distance2_[scanned.row] = std::min(distance2_[scanned.row], distance2);
-             });
-        for (size_t b = 0; b < block_potential_.size(); ++b) refresh_block(int64_t(b));
-    }
-
-    int64_t gain_of(int64_t i, double distance2) const {
-        return std::llrint(weight(i) * (distance2_[i] - distance2) * gain_step_);
-    }
-
-    // The squared distance that measure() gives: the same products in the same order, without those with zero.
-    double distance2_to(int64_t candidate_row, int64_t i) const {
-        const auto candidate = view_.row(candidate_row), other = view_.row(i);
-        double product = 0;
-        for (int64_t a = 0, b = 0; a < other.size && b < candidate.size;) {
-            if (other.features[a] < candidate.features[b]) {
-                ++a;
-            } else if (other.features[a] > candidate.features[b]) {
-                ++b;
-            } else {
-                product += double(candidate.values[b++]) * double(other.values[a++]);
-            }
-        }
-        const double norms = rows_.norm2[i] + rows_.norm2[candidate_row], expanded = norms - 2 * product;
-        return expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate);
-    }
-
-    // Screens all candidates together, as if they were centers: pays while most rows survive the other screen.
-    void screen_together() {
-        index_candidates();
-        for (ThreadState& state : states_) {
-            state.survivors.resize(candidates_.size());
-            for (Survivors& survivors : state.survivors) {
-                survivors.rows.clear();
-                survivors.most = 0;
-            }
-        }
-        scan_for_survivors();
-    }
-
-    void index_candidates() {
-        Centers centers;
-        centers.n_features = view_.n_features;
-        centers.items.resize(candidates_.size());
-        for (size_t c = 0; c < candidates_.size(); ++c) {
-            const auto row = view_.row(candidates_[c].row);
-            centers.items[c].features.assign(row.features, row.features + row.size);
-            centers.items[c].values.assign(row.values, row.values + row.size);
-            centers.items[c].norm2 = rows_.norm2[candidates_[c].row];
-        }
-        index_.build(centers, rows_.scale, {kHeadLimit, direct_limit(rows_.nnz())}, n_threads_);
-    }
-
-    void scan_for_survivors() {
-        scan(rows_, index_, nullptr, n_, n_threads_, scratches_,
-             [&](const Scanned& scanned, const auto&, int thread) {
-                 const double least = double(offset_[scanned.row]) - scanned.error;
-                 for (size_t c = 0; c < candidates_.size(); ++c) {
-                     if (scanned.scores[c] < least) continue;
-                     Survivors& survivors = states_[thread].survivors[c];
-                     survivors.rows.push_back(int32_t(scanned.row));
-                     survivors.most += weight(scanned.row) * (double(scanned.scores[c]) - least);
-                 }
-             });
-        for (size_t c = 0; c < candidates_.size(); ++c) {
-            Survivors& all = candidates_[c].survivors;
-            all.rows.clear();
-            all.most = 0;
-            for (const ThreadState& state : states_) {
-                const Survivors& part = state.survivors[c];
-                all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
-                all.most += 2 * part.most / (rows_.scale * rows_.scale);
-            }
-        }
-    }
-
-    // Calls visit(portion, i, squared distance) for the listed rows, each product summed in feature order.
-    // Portions, numbered from 0, may run side by side. Gives the number of entries that were read.
-    template <class Visit>
-    int64_t measure(int64_t row, const std::vector<int32_t>& survivors, const Visit& visit) {
-        const auto candidate = view_.row(row);
-        const int64_t n_survivors = int64_t(survivors.size());
-        const double row_size = double(view_.nnz()) / double(n_) + 1;
-        const int64_t n_portions =
-            std::clamp<int64_t>(int64_t(double(n_survivors) * row_size / kPortion), 1, kMostPortions);
-        std::atomic<int64_t> read{0};
-        parallel_blocks(n_portions, n_threads_, [&](int64_t portion, int thread) {
-            std::vector<double>& spread = states_[thread].spread;
-            if (spread.empty()) spread.assign(view_.n_features, 0.0);
-            for (int64_t e = 0; e < candidate.size; ++e)
-                spread[candidate.features[e]] = double(candidate.values[e]);
-            const int64_t end = (portion + 1) * n_survivors / n_portions;
-            int64_t entries = 0;
-            for (int64_t s = portion * n_survivors / n_portions; s < end; ++s) {
-                if (s + 1 < end) view_.prefetch(survivors[s + 1]);
-                const int32_t i = survivors[s];
-                const auto other = view_.row(i);
-                double product = 0;
-                for (int64_t e = 0; e < other.size; ++e)
-                    product += spread[other.features[e]] * double(other.values[e]);
-                entries += other.size;
-                const double norms = rows_.norm2[i] + rows_.norm2[row], expanded = norms - 2 * product;
-                visit(portion, i, expanded > kCancelled * norms ? expanded : direct_distance2(other, candidate));
-            }
-            for (int64_t e = 0; e < candidate.size; ++e) spread[candidate.features[e]] = 0.0;
-            read += entries;
+        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double, int) {
+            if (c == winner) potential_.set(i, std::min(potential_.distance2(i), measure_.one(best_.row, i)));
         });
-        return read;
+        potential_.refresh();
     }
 
     // Bounding one more group of frequent features saves visits and costs survivors: goes up or down by
@@ -447,11 +305,11 @@ private:
     const SeedOptions& options_;
     int64_t n_;
     double gain_step_ = 1;
-    std::vector<double> distance2_;
-    std::vector<float> offset_;  // (|x|^2 - distance2) / 2, scaled, rounded down
-    std::vector<double> most_;   // per row, the steps it gains at most; infinity where it was never drawn
-    std::vector<double> block_potential_;
-    int n_threads_;  // no more than there are candidates
+    Potential potential_;
+    std::vector<double> most_;  // per row, the steps it gains at most; infinity where it was never drawn
+    int n_threads_;             // no more than there are candidates
+    Measure<V, I> measure_;
+    CandidateScan scan_;
     bool by_columns_ = false;
     Screen screen_;
     int n_bounded_ = 0;  // groups that are bounded, not visited
@@ -459,13 +317,12 @@ private:
     double last_work_ = std::numeric_limits<double>::infinity();
     int64_t rest_ = 2, last_rest_ = 1;  // steps without the screen by columns
     double scan_seconds_ = std::numeric_limits<double>::infinity();  // the fastest scan
-    std::vector<Candidate> candidates_;  // of this step, by row
+    std::vector<int64_t> drawn_;         // the rows of this step,
+    std::vector<Candidate> candidates_;  // and what is known of them
     Trial current_, best_;
-    std::vector<Trial> parts_ = std::vector<Trial>(kMostPortions);
+    std::vector<Trial> parts_ = std::vector<Trial>(Measure<V, I>::kMostPortions);
     int64_t n_screened_ = 0;  // candidates that were screened in this step
-    int64_t checked_ = 0;  // entries of rows that were measured in this step
-    CenterIndex index_;
-    std::vector<ScanScratch> scratches_;
+    int64_t checked_ = 0;     // entries of rows that were measured in this step
     TeamScope team_;
     std::vector<ThreadState> states_;
 };
@@ -478,7 +335,7 @@ Seeds greedy_kmeans_plusplus(const Rows& rows, const SeedOptions& options) {
             using View = std::decay_t<decltype(view)>;
             return Seeder<typename View::Value, typename View::Index>(rows, view, options).run();
         },
-        rows.matrix);
+        rows.matrix());
 }
 
 }  // namespace sparsecluster

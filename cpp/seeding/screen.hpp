@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "core/rounding.hpp"
 #include "core/rows.hpp"
-#include "kmeans/bounds.hpp"
 #include "simd/kernels.hpp"
 
 namespace sparsecluster {
@@ -114,13 +114,13 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
         const auto row = view.row(i);
         for (int64_t e = 0; e < row.size; ++e) {
             const auto feature = row.features[e];
-            const double value = double(row.values[e]) * rows.scale;
+            const double value = double(row.values[e]) * rows.scale();
             entries_[at[feature]++] = {int32_t(i), float(value)};
             if (group_[feature] != kNone) group_norm2[group_[feature]] += value * value;
         }
         for (int g = 0; g < n_groups_; ++g)
             group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
-        norms_[i] = round_up(std::sqrt(rows.norm2[i]) * rows.scale);
+        norms_[i] = round_up(std::sqrt(rows.norm2()[i]) * rows.scale());
         if (i % 256 == 0) poll_interrupt();
     }
 }

@@ -10,7 +10,7 @@ namespace sparsecluster {
 namespace {
 
 bool cpu_has(const std::string& level) {
-    if (level == "base") return true;
+    if (level == "base" || level == "wide") return true;
 #ifdef SPARSECLUSTER_X86
     if (level == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (level == "avx512")
@@ -25,6 +25,7 @@ const Kernels& table_of(const std::string& level) {
     if (level == "avx2") return avx2::table;
     if (level == "avx512") return avx512::table;
 #endif
+    if (level == "wide") return wide::table;
     return base::table;
 }
 
@@ -33,9 +34,8 @@ const Kernels& table_of(const std::string& level) {
 const Kernels& kernels() {
     if (const char* forced = std::getenv("SPARSECLUSTER_SIMD"); forced && *forced) {
         const std::string level = forced;
-        if (level != "base" && level != "avx2" && level != "avx512")
-            throw std::runtime_error("SPARSECLUSTER_SIMD is '" + level +
-                                     "'; it can be base, avx2 or avx512");
+        if (level != "base" && level != "wide" && level != "avx2" && level != "avx512")
+            throw std::runtime_error("SPARSECLUSTER_SIMD is '" + level + "'; it can be base, avx2 or avx512");
         if (!cpu_has(level))
             throw std::runtime_error("SPARSECLUSTER_SIMD asks for " + level +
                                      ", which this CPU or this build does not have");

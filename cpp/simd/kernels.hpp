@@ -51,10 +51,11 @@ struct Kernels {
 };
 
 // The table for this CPU, or for the level named by the environment variable SPARSECLUSTER_SIMD
-// (base, avx2, avx512). Throws std::runtime_error for a level that the CPU or the build lacks.
+// (base, avx2, avx512; and wide, for tests, which is never chosen by itself). Throws std::runtime_error for a level that the CPU or the build lacks.
 const Kernels& kernels();
 
 namespace base { extern const Kernels table; }
+namespace wide { extern const Kernels table; }
 #ifdef SPARSECLUSTER_X86
 namespace avx2 { extern const Kernels table; }
 namespace avx512 { extern const Kernels table; }

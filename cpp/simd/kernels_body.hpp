@@ -1,5 +1,5 @@
 // The kernels, written once with vector extensions and compiled once per SIMD level by
-// kernels_{base,avx2,avx512}.cpp, which set LEVEL, LANES and TILE_VECTORS. Only plain language features
+// kernels_{base,wide,avx2,avx512}.cpp, which set LEVEL, LANES and TILE_VECTORS. Only plain language features
 // are used here: an inline library function compiled for AVX-512 could be the copy the linker keeps.
 
 namespace sparsecluster::LEVEL {

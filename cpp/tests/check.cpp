@@ -1,7 +1,6 @@
 // Drives the kernels without Python, for the sanitizers (make sanitize): rows of all kinds through
-// inspection, seeding, every assigner and the update, each step against a naive float64 version; parts of the
-// rows and mini-batches are in check_minibatch.cpp, the parsers of text in check_text.cpp, threads in
-// check_threads.cpp. Prints one line, and exits with 1 where anything differs.
+// inspection, seeding, every assigner and the update, each step against a naive float64 version. The other files check_*
+// do the same for one part each. Prints one line, and exits with 1 where anything differs.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +50,7 @@ void check_inspection(const Table& table, const Rows& rows, const Finding& findi
     bool same = true;
     for (int64_t i = 0; i < table.n_rows; ++i) {
         const double norm2 = squared_distance(table.row(i), origin.data(), table.n_features);
-        same &= close(rows.norm2[i], norm2, norm2);
+        same &= close(rows.norm2()[i], norm2, norm2);
     }
     check(same, "norms differ");
 }
@@ -226,15 +225,15 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
     }
 
     context = place + ", streamed";
-    rows.streamed = true;
-    rows.chunk_bytes = 1000;
-    check(rows.chunk_ends(table.n_rows).back() == table.n_rows, "chunks do not end with the rows");
+    Rows streamed = sample.rows(1000);
+    check_inspection(table, streamed, streamed.inspect(n_threads));
+    check(streamed.chunk_ends(table.n_rows).back() == table.n_rows, "chunks do not end with the rows");
     for (int64_t memory_limit : {INT64_MAX, int64_t(10000), int64_t(1)})
-        check(check_seeding(table, rows, recipe, weights, n_threads, memory_limit).rows == seeds.rows,
+        check(check_seeding(table, streamed, recipe, weights, n_threads, memory_limit).rows == seeds.rows,
               "streamed seeds are others");
     const std::unique_ptr<Assigner> assigner =
-        kMakers[0].second(rows, {n_threads, Metric::euclidean, int64_t(1) << 32});
-    check(check_iterations(table, rows, columns, weights, centers, *assigner, n_threads) == reference,
+        kMakers[0].second(streamed, {n_threads, Metric::euclidean, int64_t(1) << 32});
+    check(check_iterations(table, streamed, columns, weights, centers, *assigner, n_threads) == reference,
           "streamed rows end with other labels");
 }
 
@@ -260,7 +259,7 @@ void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
     Centers start;
     start.n_features = table.n_features;
     for (int64_t seed : alone.rows)
-        if (rows.norm2[seed] > 0) start.items.push_back(center_at(table.row(seed), table.n_features));
+        if (rows.norm2()[seed] > 0) start.items.push_back(center_at(table.row(seed), table.n_features));
     if (start.items.empty()) return;
 
     std::vector<int32_t> reference;
@@ -299,39 +298,6 @@ void check_recipe(const Recipe& recipe, const char* level) {
     if (!recipe.sparse) return;
     check_sample<float, int64_t>(recipe, "float32 int64", level, 1);
     check_sample<double, int32_t>(recipe, "float64 int32", level, 2);
-}
-
-// Broken rows are found before anything reads past an array.
-void check_faults() {
-    const double nan = std::nan("");
-    struct Case {
-        const char* name;
-        Fault fault;
-        int64_t row;
-        std::vector<int64_t> indptr;
-        std::vector<int32_t> features;
-        std::vector<double> values;
-    };
-    const Case cases[] = {
-        {"good", Fault::none, -1, {0, 2, 2, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"indptr starts late", Fault::indptr, 0, {1, 2, 2, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"indptr decreases", Fault::indptr, 1, {0, 2, 1, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"indptr leaps out", Fault::indptr, 1, {0, 1 << 30, 2, 3}, {0, 2, 1}, {1, 2, 3}},
-        {"feature too large", Fault::feature_range, 2, {0, 2, 2, 3}, {0, 2, 3}, {1, 2, 3}},
-        {"feature negative", Fault::feature_range, 0, {0, 2, 2, 3}, {-1, 2, 1}, {1, 2, 3}},
-        {"unsorted", Fault::unsorted, 0, {0, 2, 2, 3}, {2, 0, 1}, {1, 2, 3}},
-        {"duplicate", Fault::unsorted, 0, {0, 2, 2, 3}, {2, 2, 1}, {1, 2, 3}},
-        {"unsorted and out of range", Fault::feature_range, 2, {0, 2, 2, 3}, {2, 0, 9}, {1, 2, 3}},
-        {"NaN", Fault::not_finite, 2, {0, 2, 2, 3}, {0, 2, 1}, {1, 2, nan}},
-        {"infinity", Fault::not_finite, 0, {0, 2, 2, 3}, {0, 2, 1}, {1, INFINITY, 3}},
-        {"too large", Fault::overflow, 0, {0, 2, 2, 3}, {0, 2, 1}, {1, 1e200, 3}},
-    };
-    for (const Case& c : cases) {
-        context = std::string("faults, ") + c.name;
-        Rows rows(Matrix<double, int32_t>{3, 3, c.indptr.data(), c.features.data(), c.values.data()});
-        const Finding finding = rows.inspect(2);
-        check(finding.fault == c.fault && finding.row == c.row, "the fault is not found, or elsewhere");
-    }
 }
 
 // A request to stop leaves a kernel as an exception, and the next call works.
@@ -383,7 +349,7 @@ int main() {
     };
     int n_levels = 0;
     std::string levels;
-    for (const char* level : {"base", "avx2", "avx512"}) {
+    for (const char* level : {"base", "wide", "avx2", "avx512"}) {
         setenv("SPARSECLUSTER_SIMD", level, 1);
         try {
             kernels();
@@ -394,7 +360,8 @@ int main() {
         levels += std::string(levels.empty() ? "" : ", ") + level;
         for (const Recipe& recipe : recipes) check_recipe(recipe, level);
         check_interrupt();
-        check_parts(level);
+        check_nested(level);
+        check_minibatch(level);
     }
     check_faults();
     check_projection();

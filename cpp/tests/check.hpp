@@ -22,10 +22,11 @@ inline std::string context;
 
 void check(bool holds, const char* what);
 
-// Those of check_minibatch.cpp: with the kernels at this level, and without any.
-void check_parts(const char* level);
+// Each in a file of its name; with the kernels at this level, and without any.
+void check_nested(const char* level);
+void check_minibatch(const char* level);
+void check_faults();
 void check_projection();
-// That of check_text.cpp, and that of check_threads.cpp.
 void check_text();
 void check_threads();
 
@@ -111,7 +112,7 @@ public:
         view_ = {table.n_rows, table.n_features, sparse ? indptr_.data() : nullptr, features_.data(),
                  values_.data()};
     }
-    Rows rows() const { return Rows(view_); }
+    Rows rows(int64_t chunk_bytes = 0) const { return Rows(view_, chunk_bytes); }
 
 private:
     std::vector<int64_t> indptr_;
@@ -201,7 +202,10 @@ inline bool same_centers(const Table& table, const Centers& a, const Centers& b,
 // --- algorithms ---------------------------------------------------------------------------------
 
 using Maker = std::unique_ptr<Assigner> (*)(const Rows&, AssignOptions);
-inline const std::pair<const char*, Maker> kMakers[] = {
-    {"lloyd", make_lloyd}, {"adaptive", make_adaptive}, {"hamerly", make_hamerly}, {"elkan", make_elkan}};
+inline const std::pair<const char*, Maker> kMakers[] = {{"lloyd", make_lloyd},
+                                                        {"adaptive", make_adaptive},
+                                                        {"hamerly", make_hamerly},
+                                                        {"elkan", make_elkan},
+                                                        {"elkan in rows", make_elkan_rows}};
 
 }  // namespace sparsecluster

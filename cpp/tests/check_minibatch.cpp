@@ -1,249 +1,19 @@
-// The part of the check driver (see check.cpp) for what works on parts of the rows: selections that show more
-// and more of them, mini-batches that learn from one selection after the other, and limits of the centers.
+// Mini-batches that learn from one selection of rows after the other.
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <numeric>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "core/centers.hpp"
 #include "core/parallel.hpp"
 #include "core/rows.hpp"
-#include "kmeans/assign.hpp"
 #include "kmeans/minibatch.hpp"
-#include "kmeans/projection.hpp"
-#include "kmeans/sums.hpp"
-#include "tests/check.hpp"
+#include "tests/check_tasks.hpp"
 
 namespace sparsecluster {
 
 namespace {
-
-// What centers are made of their rows.
-struct Task {
-    const char* name;
-    Metric metric = Metric::euclidean;
-    bool weighted = false;
-    CenterLimit limit = {};
-    double lightest = 1;  // times the weight of some rows; fixed point cannot hold all of them
-};
-
-const Task kTasks[] = {
-    {"means"},
-    {"weighted means", Metric::euclidean, true},
-    {"means of uneven weights", Metric::euclidean, true, {}, 1e-18},
-    {"directions", Metric::cosine},
-    {"weighted directions", Metric::cosine, true},
-    {"means of few entries", Metric::euclidean, true, {2.0, Projection::exact, 0, 4}},
-    {"directions of few entries", Metric::cosine, false, {1.2, Projection::epsilon, 0.01, 5}},
-};
-
-std::vector<int64_t> in_order(int64_t n) {
-    std::vector<int64_t> ids(n);
-    std::iota(ids.begin(), ids.end(), 0);
-    return ids;
-}
-
-std::vector<int64_t> shuffled(int64_t n) {
-    std::vector<int64_t> ids = in_order(n);
-    std::shuffle(ids.begin(), ids.end(), std::mt19937(5));
-    return ids;
-}
-
-// The listed rows, with fewer features, or with more that are zero.
-Table part_of(const Table& table, const std::vector<int64_t>& ids, int64_t n_features) {
-    Table part{int64_t(ids.size()), n_features, {}};
-    part.values.assign(part.n_rows * n_features, 0.0);
-    for (int64_t i = 0; i < part.n_rows; ++i)
-        for (int64_t f = 0; f < std::min(n_features, table.n_features); ++f)
-            part.at(i, f) = table.row(ids[i])[f];
-    return part;
-}
-
-// The first rows that can be centers to start from.
-Centers first_centers(const Table& table, const double* weights, int64_t n_clusters, const Task& task) {
-    Centers centers;
-    centers.n_features = table.n_features;
-    for (int64_t i = 0; i < table.n_rows && centers.size() < n_clusters; ++i) {
-        const Center center = center_at(table.row(i), table.n_features);
-        if (center.size() == 0 || (weights && weights[i] == 0)) continue;
-        centers.items.push_back(center_of(center, task.metric, task.limit));
-    }
-    return centers;
-}
-
-double weighted_squares(const Table& table, const double* weights) {
-    const std::vector<double> origin(table.n_features, 0.0);
-    double sum = 0;
-    for (int64_t i = 0; i < table.n_rows; ++i)
-        sum += (weights ? weights[i] : 1.0) * squared_distance(table.row(i), origin.data(), table.n_features);
-    return sum;
-}
-
-std::vector<double> moved2(const Centers& before, const Centers& after) {
-    std::vector<double> out;
-    for (int64_t k = 0; k < before.size(); ++k) {
-        const std::vector<double> from = spread(before.items[k], after.n_features);
-        const std::vector<double> to = spread(after.items[k], after.n_features);
-        out.push_back(squared_distance(from.data(), to.data(), after.n_features));
-    }
-    return out;
-}
-
-// --- rows that are shown bit by bit -------------------------------------------------------------
-
-// Rows, norms and counts of a selection, which has the entries of the base itself.
-template <class V, class I>
-void check_selection(const Rows& base, const Rows& selection, const std::vector<int64_t>& ids) {
-    const auto& all = std::get<Matrix<V, I>>(base.matrix);
-    const auto& some = std::get<Matrix<V, I>>(selection.matrix);
-    check(selection.n_rows() == int64_t(ids.size()) && selection.n_features() == base.n_features(),
-          "the shape of a selection differs");
-    bool same = true, same_norm = selection.scale == base.scale && selection.max_norm == base.max_norm;
-    int64_t entries = 0;
-    for (size_t i = 0; i < ids.size(); ++i) {
-        const Row<V, I> row = some.row(int64_t(i)), origin = all.row(ids[i]);
-        same &= row.features == origin.features && row.values == origin.values && row.size == origin.size;
-        same_norm &= selection.norm2[i] == base.norm2[ids[i]];
-        entries += row.size;
-    }
-    check(same, "a selection has other rows");
-    check(same_norm, "a selection has other norms");
-    check(selection.nnz() == entries, "entries of a selection are miscounted");
-}
-
-// Selections of rows, of a part of them, of a selection, of nothing.
-template <class V, class I>
-void check_selections(const Rows& base, const std::vector<int64_t>& ids) {
-    Rows selection = base.select(ids.data(), int64_t(ids.size()));
-    check_selection<V, I>(base, selection, ids);
-    std::vector<int64_t> odd, odd_ids;
-    for (size_t i = 1; i < ids.size(); i += 2) odd.push_back(int64_t(i)), odd_ids.push_back(ids[i]);
-    const Rows nested = selection.select(odd.data(), int64_t(odd.size()));
-    selection = base.select(ids.data(), 0);
-    check_selection<V, I>(base, selection, {});
-    check_selection<V, I>(base, nested, odd_ids);  // what it was selected from is gone
-}
-
-// The centers that the labels make; a cluster without weight, or without direction, keeps its center.
-Centers naive_centers(const Table& table, const std::vector<int32_t>& labels, const double* weights,
-                      const Centers& before, const Task& task) {
-    Centers centers = naive_means(table, labels, weights, before);
-    std::vector<double> total(before.size(), 0.0);
-    for (int64_t i = 0; i < table.n_rows; ++i) total[labels[i]] += weights ? weights[i] : 1.0;
-    for (int64_t k = 0; k < before.size(); ++k) {
-        const bool none = task.metric == Metric::cosine && centers.items[k].norm2 == 0;
-        centers.items[k] = total[k] == 0 || none ? before.items[k]
-                                                 : center_of(centers.items[k], task.metric, task.limit);
-    }
-    return centers;
-}
-
-// Squared norms of the means of clusters that have any.
-void check_mean_norms(const Table& table, const std::vector<int32_t>& labels, const double* weights,
-                      const std::vector<double>& norm2) {
-    Centers nothing;
-    nothing.items.resize(norm2.size());
-    const Centers means = naive_means(table, labels, weights, nothing);
-    bool same = true;
-    for (size_t k = 0; k < norm2.size(); ++k)
-        same &= means.items[k].size() == 0 || close(norm2[k], means.items[k].norm2, table.largest());
-    check(same, "norms of means differ");
-}
-
-// What happens before the next assignment.
-struct Stage {
-    double shown;         // share of the rows
-    int64_t every;        // one in so many centers moves; 0: none
-    bool refill = false;  // a row is given to another cluster
-};
-const Stage kStages[] = {{0.1, 0}, {0.1, 0}, {0.2, 0}, {0.4, 3}, {0.4, 4}, {0.6, 1}, {0.7, 5, true},
-                         {0.8, 0, true}, {0.9, 1}, {1.0, 2}, {1.0, 2}, {1.0, 1, true}};
-
-// One in `every` centers goes to where the others are; how far.
-std::vector<double> move_some(Centers& centers, const Centers& others, int64_t every) {
-    const Centers before = centers;
-    for (int64_t k = every / 2; every > 0 && k < centers.size(); k += every)
-        centers.items[k] = others.items[k];
-    std::vector<double> shift = moved2(before, centers);
-    for (double& value : shift) value = std::sqrt(value);
-    return shift;
-}
-
-// The labels of all rows in the order of the selection, `table`, while more and more of them are shown; the
-// sums follow.
-void check_growth(const Table& table, const Rows& rows, const ColumnStats& columns, const double* weights,
-                  Centers centers, const Task& task, Assigner& assigner, int n_threads) {
-    const int64_t n_clusters = centers.size();
-    const double largest = table.largest();
-    Sums sums(rows, columns, weights, n_clusters, task.metric, task.limit);
-    Centers means = centers;
-    std::vector<int32_t> labels(table.n_rows, -1);
-    for (const Stage& stage : kStages) {
-        const int64_t n = std::max<int64_t>(1, int64_t(stage.shown * double(table.n_rows)));
-        const Table part = part_of(table, in_order(n), table.n_features);
-        if (stage.refill) {
-            labels[0] = int32_t((labels[0] + 1) % n_clusters);
-            assigner.forget(0);
-        }
-        const std::vector<double> shift = move_some(centers, means, stage.every);
-        const std::vector<int32_t> before = labels;
-        const AssignStats assigned = assigner.assign(centers, shift, labels.data(), n);
-        const std::vector<int32_t> expected = naive_labels(naive_distances(part, centers), n_clusters);
-        check(std::equal(expected.begin(), expected.end(), labels.begin()), "labels of rows shown differ");
-        const bool hidden = std::count(labels.begin() + n, labels.end(), -1) == table.n_rows - n;
-        check(hidden, "a row that is not shown has a label");
-        int64_t moved = 0;
-        for (int64_t i = 0; i < n; ++i) moved += labels[i] != before[i];
-        check(assigned.moved == moved, "rows that moved are miscounted");
-
-        const Centers expected_means = naive_centers(part, labels, weights, means, task);
-        const UpdateStats updated = sums.update(labels.data(), n, means, n_threads);
-        check(same_centers(part, means, expected_means, largest), "centers are not those of the rows shown");
-        check_mean_norms(part, labels, weights, sums.mean_norm2());
-        const std::vector<double> distance2 = naive_distances(part, means);
-        double cost = 0;
-        for (int64_t i = 0; i < n; ++i)
-            cost += (weights ? weights[i] : 1.0) * distance2[i * n_clusters + labels[i]];
-        check(close(updated.cost, cost, cost + weighted_squares(part, weights)), "the cost differs");
-    }
-}
-
-template <class V, class I>
-void check_nested(const Recipe& recipe, const Task& task, const std::string& place, int n_threads) {
-    context = place;
-    Table table = make_table(recipe);
-    if (task.metric == Metric::cosine) put_on_sphere<V>(table);
-    const Sample<V, I> sample(table, recipe.sparse);
-    Rows base = sample.rows();
-    base.inspect(n_threads);
-    const std::vector<int64_t> order = shuffled(table.n_rows);
-    check_selections<V, I>(base, order);
-
-    std::vector<double> some_weights = make_weights(table.n_rows);
-    for (int64_t i = 0; i < table.n_rows; i += 5) some_weights[i] *= task.lightest;
-    const double* weights = task.weighted ? some_weights.data() : nullptr;
-    Rows rows = base.select(order.data(), table.n_rows);
-    const ColumnStats columns = column_stats(rows, weights);
-    const Table ordered = part_of(table, order, table.n_features);
-    const Centers start = first_centers(ordered, weights, recipe.n_clusters, task);
-    for (const auto& [name, make] : kMakers) {
-        context = place + ", " + name;
-        const std::unique_ptr<Assigner> assigner = make(rows, {n_threads, task.metric});
-        check_growth(ordered, rows, columns, weights, start, task, *assigner, n_threads);
-    }
-}
-
-// --- mini-batches -------------------------------------------------------------------------------
-
-double length_of(const std::vector<double>& point) {
-    double square = 0;
-    for (double value : point) square += value * value;
-    return std::sqrt(square);
-}
 
 // What a stream is to learn: sums of the rows that each center has seen.
 class NaiveStream {
@@ -370,7 +140,7 @@ void check_placing(const Table& table, const Rows& rows, double largest, MiniBat
                    NaiveStream& naive) {
     std::vector<int64_t> useful;
     for (int64_t i = 0; i < table.n_rows; ++i)
-        if (rows.norm2[i] > 0) useful.push_back(i);
+        if (rows.norm2()[i] > 0) useful.push_back(i);
     if (useful.size() < 2) return;
     const int32_t last = int32_t(stream.size() - 1);
     stream.place({0}, rows, &useful[0], 2.5);
@@ -539,142 +309,9 @@ void check_stopped_stream(const Recipe& recipe) {
     check(n_stops > 0, "a request to stop a batch was not heard");
 }
 
-// --- limits of the centers ----------------------------------------------------------------------
-
-// By the definition: sorted magnitudes, and the most of them that stay above the theta which they make.
-double naive_threshold(const std::vector<double>& values, double radius) {
-    std::vector<double> sorted;
-    for (double value : values) sorted.push_back(std::abs(value));
-    std::sort(sorted.begin(), sorted.end(), std::greater<>());
-    double sum = 0, theta = 0;
-    for (size_t j = 0; j < sorted.size(); ++j) {
-        sum += sorted[j];
-        const double next = (sum - radius) / double(j + 1);
-        if (sorted[j] > next) theta = next;
-    }
-    return std::max(theta, 0.0);
-}
-
-double shrunk_l1(const std::vector<double>& values, double theta) {
-    double sum = 0;
-    for (double value : values) sum += std::abs(shrunk(value, theta));
-    return sum;
-}
-
-void check_threshold(const std::vector<double>& values, double radius) {
-    const double exact = naive_threshold(values, radius), l1 = shrunk_l1(values, 0);
-    std::vector<double> scratch;
-    auto threshold = [&](Projection method, double epsilon) {
-        return l1_threshold(values.data(), int64_t(values.size()), radius, method, epsilon, scratch);
-    };
-    check(close(threshold(Projection::exact, 0), exact, l1), "the threshold of an exact projection differs");
-    for (double epsilon : {0.0, 1e-6, 0.01, 0.5}) {
-        const double theta = threshold(Projection::epsilon, epsilon), left = shrunk_l1(values, theta);
-        check(theta <= exact + 1e-12 * l1, "a projection to within epsilon goes too far");
-        check(left <= radius * (1 + epsilon) + 1e-12 * l1, "a projection to within epsilon does not arrive");
-        check(theta == 0 || left >= radius - 1e-12 * l1, "a projection to within epsilon falls short");
-    }
-}
-
-void to_unit_length(std::vector<double>& point) {
-    const double length = length_of(point);
-    for (double& value : point) value /= length;
-}
-
-// How much has to go until the L1 norm of what is left is at most so many times its length.
-double naive_unit_threshold(const std::vector<double>& values, double radius) {
-    auto fits = [&](double theta) {
-        std::vector<double> left = values;
-        for (double& value : left) value = shrunk(value, theta);
-        return shrunk_l1(left, 0) <= radius * (1 + 1e-12) * length_of(left);
-    };
-    if (fits(0)) return 0;
-    double lower = 0, upper = 0;
-    for (double value : values) upper = std::max(upper, std::abs(value));
-    for (int step = 0; step < 200; ++step) {
-        const double theta = 0.5 * (lower + upper);
-        (fits(theta) ? upper : lower) = theta;
-    }
-    return lower;
-}
-
-// Projected, then the largest kept, of equals the first.
-std::vector<double> naive_center(std::vector<double> point, Metric metric, const CenterLimit& limit) {
-    if (metric == Metric::cosine) to_unit_length(point);
-    const double theta =
-        metric == Metric::cosine ? naive_unit_threshold(point, limit.l1) : naive_threshold(point, limit.l1);
-    for (double& value : point) value = shrunk(value, theta);
-    std::vector<int64_t> order = in_order(int64_t(point.size()));
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return std::abs(point[a]) > std::abs(point[b]); });
-    for (int64_t j = limit.nnz; j < int64_t(order.size()); ++j) point[order[j]] = 0;
-    if (metric == Metric::cosine) to_unit_length(point);
-    return point;
-}
-
-void check_center(const std::vector<double>& point, Metric metric, const CenterLimit& limit) {
-    const int64_t n = int64_t(point.size());
-    const Center center = center_of(center_at(point.data(), n), metric, limit);
-    const std::vector<double> expected = naive_center(point, metric, limit), found = spread(center, n);
-    bool same = true, stored = true;
-    for (int64_t f = 0; f < n; ++f) same &= close(found[f], expected[f], length_of(point));
-    for (int64_t e = 0; e < center.size(); ++e)
-        stored &= center.values[e] != 0 && (e == 0 || center.features[e - 1] < center.features[e]);
-    check(same, "a center within limits differs");
-    check(stored, "a center within limits stores zeros, or is not in order");
-    check(center.size() <= limit.nnz, "a center has more entries than it may");
-    check(close(std::sqrt(center.norm2), length_of(found), length_of(point)), "the norm of a center differs");
-}
-
-// --- what is run ---------------------------------------------------------------------------------
-
-std::string place_of(const Recipe& recipe, const Task& task, const char* types, const char* level) {
-    return std::string(recipe.name) + ", " + task.name + ", " + types + ", " + level;
-}
-
-// One of the types, the next one at the next turn.
-template <class Run>
-void with_types(size_t turn, const Run& run) {
-    switch (turn % 4) {
-        case 0: return run.template operator()<float, int32_t>("float32 int32");
-        case 1: return run.template operator()<double, int64_t>("float64 int64");
-        case 2: return run.template operator()<float, int64_t>("float32 int64");
-        default: return run.template operator()<double, int32_t>("float64 int32");
-    }
-}
-
-// Ties are sure to stay only where centers are means; much data takes its time.
-bool go_together(const Recipe& recipe, const Task& task) {
-    const bool large = recipe.n_rows * recipe.n_features > 100000;
-    const bool plain = task.metric == Metric::euclidean && !task.limit.active();
-    return (plain || !recipe.integers) && (!large || (task.weighted && task.lightest == 1));
-}
-
-// Calls run(recipe, task, turn) for what goes together.
-template <size_t kRecipes, class Run>
-void for_tasks(const Recipe (&recipes)[kRecipes], const Run& run) {
-    size_t turn = 0;
-    for (const Recipe& recipe : recipes)
-        for (const Task& task : kTasks)
-            if (go_together(recipe, task)) run(recipe, task, turn++);
-}
-
 }  // namespace
 
-void check_parts(const char* level) {
-    const Recipe nested[] = {
-        {"sparse", 300, 40, 13, 0.15},
-        {"dense", 200, 6, 9, 1.0, 0, false, false},
-        {"ties", 200, 8, 10, 0.5, 0, true},
-        {"several tiles", 150, 15, 70, 0.4},
-    };
-    for_tasks(nested, [&](const Recipe& recipe, const Task& task, size_t turn) {
-        with_types(turn, [&]<class V, class I>(const char* types) {
-            const std::string place = place_of(recipe, task, types, level) + ", shown bit by bit, ";
-            for (int n_threads : {1, 3})
-                check_nested<V, I>(recipe, task, place + std::to_string(n_threads) + " threads", n_threads);
-        });
-    });
+void check_minibatch(const char* level) {
     // Batches are a sixth of the rows.
     const Recipe streams[] = {
         // Large against the centers: these are worth an index.
@@ -699,27 +336,6 @@ void check_parts(const char* level) {
     check_directions();
     check_stopped_stream({"large batch", 250, 30, 7, 0.3});
     check_stopped_stream({"small batch", 12, 1000, 5, 0.01});
-}
-
-void check_projection() {
-    context = "projection";
-    std::mt19937 random(3);
-    std::normal_distribution<double> normal;
-    for (int64_t size : {1, 2, 7, 16, 17, 50, 1000}) {
-        for (bool integers : {false, true}) {
-            std::vector<double> values(size);
-            for (double& value : values) value = integers ? double(random() % 5) - 2 : normal(random);
-            values[0] = 3;  // not all are zero
-            for (double share : {1e-6, 0.1, 0.5, 0.999, 1.0, 2.0, double(INFINITY)})
-                check_threshold(values, share * shrunk_l1(values, 0));
-            for (Metric metric : {Metric::euclidean, Metric::cosine})
-                for (int64_t nnz : {int64_t(1), int64_t(5), INT64_MAX})
-                    for (double radius : {metric == Metric::cosine ? 1.0 : 0.5, 1.5, 4.0, double(INFINITY)})
-                        check_center(values, metric, {radius, Projection::exact, 0, nnz});
-        }
-    }
-    check_threshold({}, 1);
-    check_threshold({0, 0}, 1);
 }
 
 }  // namespace sparsecluster

@@ -13,7 +13,7 @@ from support.oracle import lloyd
 
 from sparsecluster import KMeans
 
-ALGORITHMS = ["lloyd", "elkan", "hamerly", "auto"]
+ALGORITHMS = ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"]
 FAR = 1000.0
 
 

@@ -16,7 +16,7 @@ from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import KMeans
 
-ALGORITHMS = ["lloyd", "elkan", "hamerly", "auto"]
+ALGORITHMS = ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"]
 DTYPES = ["float32", "float64"]
 
 
@@ -110,6 +110,25 @@ def test_history_tells_the_cost(name, weighted):
         [step.cost for step in expected(name, "float64", weighted)[0]],
         rtol=1e-7,
     )
+
+
+@pytest.mark.parametrize("algorithm", ["elkan", "elkan-rows", "hamerly"])
+def test_history_counts_rows_that_bounds_spare_and_distances_between_centers(algorithm):
+    X = blobs(np.random.default_rng(3))
+    records = fit(X, X[:7], algorithm=algorithm).history_
+    assert (records[0].skipped, records[0].center_distances) == (0, 0)
+    assert 0 < records[-1].skipped <= len(X)
+    for record in records[1:]:
+        assert record.center_distances == 49
+        assert record.distances <= len(X) + (len(X) - record.skipped) * 2 * 7
+
+
+def test_half_the_way_to_the_nearest_center_spares_rows():
+    # Two far clusters: no row needs another look once their centers have moved a little.
+    X = np.concatenate([np.linspace(0, 1, 40), np.linspace(100, 101, 40)])[:, None]
+    for algorithm in ("elkan-rows", "hamerly"):
+        records = fit(X, X[[0, 79]], algorithm=algorithm).history_
+        assert [record.skipped for record in records[1:]] == [80] * (len(records) - 1)
 
 
 def test_history_tells_the_cost_of_rows_very_far_from_the_origin():

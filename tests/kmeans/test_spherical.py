@@ -13,7 +13,7 @@ from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import SphericalKMeans
 
-ALGORITHMS = ["lloyd", "elkan", "hamerly", "auto"]
+ALGORITHMS = ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"]
 DRAWN_BY_POSITION = {
     "check_sample_weight_equivalence_on_dense_data": "seeds are drawn by position",
     "check_sample_weight_equivalence_on_sparse_data": "seeds are drawn by position",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans, read, seed_centers
 from sparsecluster.report.report import write_report
 
-ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
+ALGORITHMS = ("auto", "lloyd", "elkan", "elkan-rows", "hamerly")
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def reference():
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "hamerly", "auto"])
+@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
 @pytest.mark.parametrize("name", CASES)
 def test_fit_gives_the_same_bits(name, algorithm, n_threads, simd, reference):
     assert results(name, algorithm=algorithm, n_threads=n_threads) == reference[name]
@@ -53,7 +53,7 @@ def test_fit_gives_the_same_bits_when_repeated(name):
     assert results(name) == results(name)
 
 
-@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "hamerly", "auto"])
+@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
 def test_history_does_not_depend_on_threads(algorithm):
     X, n_clusters, _ = arrays("many")
     runs = [

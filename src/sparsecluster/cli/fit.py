@@ -33,7 +33,7 @@ def fit(
     minibatch: Annotated[bool, Parameter(negative=())] = False,
     init: str = "k-means++",
     n_init: int = 1,
-    algorithm: Literal["auto", "lloyd", "elkan", "hamerly"] = "auto",
+    algorithm: Literal["auto", "lloyd", "elkan", "elkan-rows", "hamerly"] = "auto",
     refine: Literal["first-variation"] | None = None,
     max_iter: int = 300,
     tol: float = 1e-4,

@@ -9,7 +9,7 @@ from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.names import check_name
 from sparsecluster.rows.rows import Rows
 
-ALGORITHMS = ("auto", "lloyd", "elkan", "hamerly")
+ALGORITHMS = ("auto", "lloyd", "elkan", "elkan-rows", "hamerly")
 
 
 def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: int) -> str:
@@ -17,13 +17,13 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
     check_name("algorithm", algorithm, ALGORITHMS)
     if algorithm == "auto" and rows.streamed:
         return "lloyd"  # the others spare distances, not the reading, and keep floats for each row
-    if algorithm == "elkan":
-        needed = _core.elkan_bytes(rows.n_rows, n_clusters)
+    if algorithm.startswith("elkan"):
+        needed = _core.assigner_bytes(algorithm, rows.n_rows, n_clusters)
         if needed > memory_limit:
             warnings.warn(
-                f"algorithm='elkan' needs {needed / 1e9:.3g} GB for its bounds (rows x clusters), "
-                f"more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' is used "
-                f"instead, with the same result. Raise memory_limit to keep 'elkan'.",
+                f"algorithm={algorithm!r} needs {needed / 1e9:.3g} GB for its bounds (rows x "
+                f"clusters), more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' is used "
+                f"instead, with the same result. Raise memory_limit to keep {algorithm!r}.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -89,7 +89,7 @@ class Loop:
         started = time.perf_counter()
         setting, labels = self.task.setting, self.labels[:n_rows]
         weights = None if setting.weights is None else setting.weights[: len(labels)]
-        _, distances, path = self._assigner.assign(self.centers, self._shift, labels)
+        found = self._assigner.assign(self.centers, self._shift, labels)
         refilled = self._refill(labels, weights)
         moved, self._shift, cost = self._sums.update(labels, self.centers, setting.n_threads)
         if cost < FEW_DIGITS * self._sums.scatter:
@@ -100,12 +100,14 @@ class Loop:
             cost=cost,
             shift=total_shift(self._shift),
             moved=moved,
-            distances=distances,
+            distances=found.distances,
             seconds=time.perf_counter() - started,
             algorithm=self.task.algorithm,
-            path=path,
+            path=found.path,
             run=self.task.run,
             rows=len(labels),
+            skipped=found.skipped,
+            center_distances=found.center_distances,
         )
         self.history.append(record)
         self.near = record.shift <= self.task.tolerance

@@ -220,8 +220,8 @@ def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
     return rows
 
 
-def core_rows(matrix: Any) -> _core.Rows:
-    """The view of a matrix in the core, not inspected yet."""
+def core_rows(matrix: Any, *, chunk_bytes: int = 0) -> _core.Rows:
+    """The view of a matrix in the core, not inspected yet; streamed in chunks of this size."""
     if not sp.issparse(matrix):
         return _core.Rows.dense(matrix)
     indices = matrix.indices
@@ -232,6 +232,7 @@ def core_rows(matrix: Any) -> _core.Rows:
         np.ascontiguousarray(indices),
         np.ascontiguousarray(matrix.data),
         matrix.shape[1],
+        chunk_bytes,
     )
 
 

@@ -21,6 +21,8 @@ class IterationRecord:
     path: str  #: what it did this time: full scan, moved centers, bounds
     run: int = 0  #: which of the n_init runs
     rows: int = 0  #: rows that took part
+    skipped: int = 0  #: of these, rows compared with no center but their own
+    center_distances: int = 0  #: distances computed between centers
 
 
 #: Called after each iteration; anything true as the answer ends the fit there.

@@ -82,14 +82,13 @@ class StoredRows(Rows):
         return self
 
     def _checked(self) -> _core.Rows:
-        try:
-            core = core_rows(self.matrix)
-        except ValueError as error:
-            raise damaged(self.path, str(error)) from None
         n_bytes = sum(self.arrays[name].nbytes for name in BY_BLOCKS)
         self.streamed = n_bytes > available_memory() // 2
+        try:
+            core = core_rows(self.matrix, chunk_bytes=CHUNK_BYTES if self.streamed else 0)
+        except ValueError as error:
+            raise damaged(self.path, str(error)) from None
         if self.streamed:
-            core.stream(CHUNK_BYTES)
             for name in BY_BLOCKS:
                 self.files.read_as_asked(name)
         n_threads = effective_n_threads(None)

@@ -1,0 +1,163 @@
+// Centers: what they hold, how far rows are from them, and what they may be.
+#include <nanobind/stl/map.h>
+
+#include <cmath>
+#include <map>
+
+#include "bindings/bindings.hpp"
+#include "core/exact.hpp"
+#include "core/metric.hpp"
+#include "index/roofline.hpp"
+#include "kmeans/projection.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+std::unique_ptr<Centers> centers_from_csr(In<int64_t> indptr, In<int32_t> indices, In<double> values,
+                                          int64_t n_features) {
+    require(indptr.size() >= 1 && indices.size() == values.size(), "inconsistent CSR arrays");
+    auto centers = std::make_unique<Centers>();
+    centers->n_features = n_features;
+    centers->items.resize(indptr.size() - 1);
+    for (size_t k = 0; k < centers->items.size(); ++k) {
+        const int64_t begin = indptr.data()[k], end = indptr.data()[k + 1];
+        require(0 <= begin && begin <= end && end <= int64_t(values.size()), "inconsistent CSR arrays");
+        Center& center = centers->items[k];
+        for (int64_t p = begin; p < end; ++p) {
+            const int32_t feature = indices.data()[p];
+            require(feature >= 0 && feature < n_features &&
+                        (p == begin || feature > indices.data()[p - 1]),
+                    "the features of a center must be ascending and in range");
+            if (values.data()[p] == 0) continue;
+            center.features.push_back(feature);
+            center.values.push_back(values.data()[p]);
+        }
+        center.compute_norm();
+        require(std::isfinite(center.norm2), "a center is not finite");
+    }
+    return centers;
+}
+
+std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers& centers) {
+    std::vector<int64_t> indptr(1, 0);
+    std::vector<int32_t> indices;
+    std::vector<double> values;
+    indices.reserve(centers.nnz());
+    values.reserve(centers.nnz());
+    for (const Center& center : centers.items) {
+        indices.insert(indices.end(), center.features.begin(), center.features.end());
+        values.insert(values.end(), center.values.begin(), center.values.end());
+        indptr.push_back(int64_t(indices.size()));
+    }
+    return {to_numpy(std::move(indptr)), to_numpy(std::move(indices)), to_numpy(std::move(values))};
+}
+
+Projection projection_of(const std::string& name) {
+    if (name == "exact") return Projection::exact;
+    if (name == "epsilon") return Projection::epsilon;
+    throw std::invalid_argument("unknown projection " + name);
+}
+
+// In place; the caller checked that all is finite.
+void py_project_l1(InOut<double> values, double radius, const std::string& method, double epsilon) {
+    const Projection projection = projection_of(method);
+    const GilReleased released;
+    std::vector<double> scratch;
+    const double theta =
+        l1_threshold(values.data(), int64_t(values.size()), radius, projection, epsilon, scratch);
+    for (size_t e = 0; theta > 0 && e < values.size(); ++e) values.data()[e] = shrunk(values.data()[e], theta);
+}
+
+void check_own(const PyRows& rows, const Centers& centers, const In<int32_t>& labels) {
+    require(int64_t(labels.size()) <= rows.get().n_rows(), "more labels than rows");
+    require(centers.n_features == rows.get().n_features(), "centers do not fit the rows");
+    check_labels(labels.data(), int64_t(labels.size()), centers.size(), 0);
+}
+
+// Of the first rows, as many as there are labels.
+Out<double> py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads) {
+    check_own(rows, centers, labels);
+    std::vector<double> out(labels.size());
+    {
+        const GilReleased released;
+        own_distances(rows.get(), centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
+    }
+    return to_numpy(std::move(out));
+}
+
+double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
+                   int n_threads) {
+    check_own(rows, centers, labels);
+    const auto n_rows = int64_t(labels.size());
+    const double* const w = weights_of(weights, n_rows);
+    const GilReleased released;
+    return own_cost(rows.get(), centers, labels.data(), w, n_rows, n_threads);
+}
+
+template <class Out>
+void py_all_distances(const PyRows& rows, const Centers& centers,
+                      nb::ndarray<Out, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, int n_threads) {
+    require(int64_t(out.shape(0)) == rows.get().n_rows() && int64_t(out.shape(1)) == centers.size() &&
+                centers.n_features == rows.get().n_features(),
+            "the output does not fit rows and centers");
+    const GilReleased released;
+    all_distances(rows.get(), centers, out.data(), n_threads);
+}
+
+}  // namespace
+
+void bind_centers(nb::module_& m) {
+    nb::class_<Centers>(m, "Centers")
+        .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
+        .def("to_csr", &centers_to_csr)
+        .def("limited",
+             [](const Centers& self, const CenterLimit& limit, const std::string& metric) {
+                 Centers limited = self;
+                 for (Center& center : limited.items) center = center_of(center, metric_named(metric), limit);
+                 return limited;
+             },
+             "limit"_a, "metric"_a)
+        .def_prop_ro("n_clusters", &Centers::size)
+        .def_ro("n_features", &Centers::n_features)
+        .def_prop_ro("nnz", &Centers::nnz)
+        .def_prop_ro("norm2", [](const Centers& self) {
+            std::vector<double> out;
+            for (const Center& center : self.items) out.push_back(center.norm2);
+            return to_numpy(std::move(out));
+        }, nb::rv_policy::automatic);
+
+    nb::class_<CenterLimit>(m, "CenterLimit")
+        .def("__init__",
+             [](CenterLimit* self, double l1, const std::string& projection, double epsilon, int64_t nnz) {
+                 new (self) CenterLimit{l1, projection_of(projection), epsilon, nnz};
+             },
+             "l1"_a = CenterLimit().l1, "projection"_a = "epsilon", "epsilon"_a = CenterLimit().epsilon,
+             "nnz"_a = CenterLimit().nnz)
+        .def_prop_ro("values", [](const CenterLimit& self) {
+            return std::make_tuple(self.l1, std::string(self.projection == Projection::exact ? "exact" : "epsilon"),
+                                   self.epsilon, self.nnz);
+        });
+    m.def("project_l1", &py_project_l1, "values"_a.noconvert(), "radius"_a, "method"_a, "epsilon"_a);
+
+    m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a);
+    m.def("own_cost", &py_own_cost, "rows"_a, "centers"_a, "labels"_a, "weights"_a.none(), "n_threads"_a);
+    m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
+    m.def("all_distances", &py_all_distances<double>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
+
+    m.def("tile_rates",
+          [](const PyRows& rows, const Centers& centers, int n_threads) {
+              require(centers.n_features == rows.get().n_features() && centers.size() >= 1,
+                      "centers do not fit the rows");
+              const GilReleased released;
+              const TileRates rates = tile_rates(rows.get(), centers, n_threads);
+              return std::map<std::string, double>{{"tile", rates.tile},
+                                                   {"reads", rates.reads},
+                                                   {"cached", rates.cached},
+                                                   {"whole", rates.whole},
+                                                   {"entries", rates.entries}};
+          },
+          "rows"_a, "centers"_a, "n_threads"_a);
+}
+
+}  // namespace sparsecluster

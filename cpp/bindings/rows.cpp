@@ -1,0 +1,110 @@
+// Rows, and the statistics of their columns.
+#include "bindings/bindings.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+// A reference to an array, whatever its type.
+template <class Array>
+nb::ndarray<> keep(const Array& array) {
+    return nb::ndarray<>(array.handle());
+}
+
+template <class V, class I>
+std::unique_ptr<PyRows> sparse_rows(In<int64_t> indptr, In<I> indices, In<V> values, int64_t n_features,
+                                    int64_t chunk_bytes, std::optional<int64_t> n_columns) {
+    require(indptr.size() >= 1, "indptr is empty");
+    require(indices.size() == values.size(), "indices and data differ in length");
+    require(n_features <= INT32_MAX, "more than 2^31 - 1 features");
+    const int64_t n = int64_t(indptr.size()) - 1;
+    require(n <= INT32_MAX, "more than 2^31 - 1 rows");
+    require(indptr.data()[n] >= 0 && indptr.data()[n] <= int64_t(values.size()),
+            "indptr does not end within the data");
+    auto self = std::make_unique<PyRows>();
+    self->arrays = {keep(indptr), keep(indices), keep(values)};
+    self->rows = std::make_unique<Rows>(
+        Matrix<V, I>{n, n_features, indptr.data(), indices.data(), values.data()}, chunk_bytes, n_columns);
+    return self;
+}
+
+template <class V>
+std::unique_ptr<PyRows> dense_rows(nb::ndarray<const V, nb::ndim<2>, nb::c_contig, nb::device::cpu> x,
+                                   std::optional<int64_t> n_columns) {
+    require(x.shape(0) <= INT32_MAX && x.shape(1) <= INT32_MAX, "more than 2^31 - 1 rows or features");
+    auto self = std::make_unique<PyRows>();
+    self->arrays = {keep(x)};
+    self->all_features.resize(x.shape(1));
+    for (size_t f = 0; f < self->all_features.size(); ++f) self->all_features[f] = int32_t(f);
+    self->rows = std::make_unique<Rows>(Matrix<V, int32_t>{
+        int64_t(x.shape(0)), int64_t(x.shape(1)), nullptr, self->all_features.data(), x.data()}, 0, n_columns);
+    return self;
+}
+
+template <class V, class I>
+void bind_sparse(nb::class_<PyRows>& rows) {
+    rows.def_static("sparse", &sparse_rows<V, I>, "indptr"_a, "indices"_a.noconvert(), "values"_a.noconvert(),
+                    "n_features"_a, "chunk_bytes"_a = 0, "n_columns"_a = nb::none());
+}
+
+template <class V>
+void bind_dense(nb::class_<PyRows>& rows) {
+    rows.def_static("dense", &dense_rows<V>, "values"_a.noconvert(), "n_columns"_a = nb::none());
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& m) {
+    nb::class_<PyRows> rows(m, "Rows");
+    bind_sparse<float, int32_t>(rows);
+    bind_sparse<float, int64_t>(rows);
+    bind_sparse<double, int32_t>(rows);
+    bind_sparse<double, int64_t>(rows);
+    bind_dense<float>(rows);
+    bind_dense<double>(rows);
+    rows
+        .def("inspect",
+             [](PyRows& self, int n_threads) {
+                 Finding finding;
+                 {
+                     const GilReleased released;
+                     finding = self.rows->inspect(n_threads);
+                 }
+                 static const char* const names[] = {"none",     "indptr",     "feature_range",
+                                                     "unsorted", "not_finite", "overflow"};
+                 return std::make_pair(std::string(names[int(finding.fault)]), finding.row);
+             },
+             "n_threads"_a)
+        .def("select",
+             [](const PyRows& self, In<int64_t> ids) {
+                 for (size_t i = 0; i < ids.size(); ++i)
+                     require(ids.data()[i] >= 0 && ids.data()[i] < self.rows->n_rows(), "no such row");
+                 auto selected = std::make_unique<PyRows>();
+                 selected->arrays = self.arrays;
+                 selected->rows = std::make_unique<Rows>(self.get().select(ids.data(), int64_t(ids.size())));
+                 return selected;
+             },
+             "ids"_a, nb::keep_alive<0, 1>())
+        .def_prop_ro("n_rows", [](const PyRows& self) { return self.rows->n_rows(); })
+        .def_prop_ro("n_features", [](const PyRows& self) { return self.rows->n_features(); })
+        .def_prop_ro("nnz", [](const PyRows& self) { return self.rows->nnz(); })
+        .def_prop_ro("max_norm", [](const PyRows& self) { return self.get().max_norm(); })
+        .def_prop_ro("norm2", [](nb::handle self) {
+            // A view, because there may be many rows; it keeps them alive.
+            const Rows& rows = nb::cast<const PyRows&>(self).get();
+            return Out<const double>(rows.norm2().data(), {size_t(rows.n_rows())}, self);
+        });
+
+    nb::class_<ColumnStats>(m, "ColumnStats")
+        .def_ro("mean_variance", &ColumnStats::mean_variance)
+        .def_ro("scatter", &ColumnStats::scatter);
+    m.def("column_stats",
+          [](const PyRows& rows, Weights weights) {
+              const double* w = weights_of(weights, rows.get());
+              const GilReleased released;
+              return column_stats(rows.get(), w);
+          },
+          "rows"_a, "weights"_a = nb::none());
+}
+
+}  // namespace sparsecluster

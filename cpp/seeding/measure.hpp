@@ -1,0 +1,89 @@
+// Squared distances of rows to a candidate in float64, each product summed in feature order.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "core/exact.hpp"
+#include "core/parallel.hpp"
+#include "core/rows.hpp"
+
+namespace sparsecluster {
+
+template <class V, class I>
+class Measure {
+public:
+    static constexpr int64_t kMostPortions = 64;
+
+    Measure(const Rows& rows, const Matrix<V, I>& view, int n_threads)
+        : rows_(rows), view_(view), n_threads_(n_threads), spreads_(n_threads) {}
+
+    // Calls visit(portion, i, squared distance) for the listed rows. Portions, numbered from 0, may run side by side.
+    // Gives the number of entries that were read.
+    template <class Visit>
+    int64_t all(int64_t row, const std::vector<int32_t>& listed, const Visit& visit) {
+        const auto candidate = view_.row(row);
+        const int64_t n_listed = int64_t(listed.size());
+        const double row_size = double(view_.nnz()) / double(view_.n_rows) + 1;
+        const int64_t n_portions =
+            std::clamp<int64_t>(int64_t(double(n_listed) * row_size / kPortion), 1, kMostPortions);
+        std::atomic<int64_t> read{0};
+        parallel_blocks(n_portions, n_threads_, [&](int64_t portion, int thread) {
+            std::vector<double>& spread = spreads_[thread];
+            if (spread.empty()) spread.assign(view_.n_features, 0.0);
+            for (int64_t e = 0; e < candidate.size; ++e)
+                spread[candidate.features[e]] = double(candidate.values[e]);
+            const int64_t end = (portion + 1) * n_listed / n_portions;
+            int64_t entries = 0;
+            for (int64_t s = portion * n_listed / n_portions; s < end; ++s) {
+                if (s + 1 < end) view_.prefetch(listed[s + 1]);
+                const int32_t i = listed[s];
+                const auto other = view_.row(i);
+                double product = 0;
+                for (int64_t e = 0; e < other.size; ++e)
+                    product += spread[other.features[e]] * double(other.values[e]);
+                entries += other.size;
+                visit(portion, i, distance2(row, i, product));
+            }
+            for (int64_t e = 0; e < candidate.size; ++e) spread[candidate.features[e]] = 0.0;
+            read += entries;
+        });
+        return read;
+    }
+
+    // The same of one row: the same products in the same order, without those with zero.
+    double one(int64_t row, int64_t i) const {
+        const auto candidate = view_.row(row), other = view_.row(i);
+        double product = 0;
+        for (int64_t a = 0, b = 0; a < other.size && b < candidate.size;) {
+            if (other.features[a] < candidate.features[b]) {
+                ++a;
+            } else if (other.features[a] > candidate.features[b]) {
+                ++b;
+            } else {
+                product += double(candidate.values[b++]) * double(other.values[a++]);
+            }
+        }
+        return distance2(row, i, product);
+    }
+
+private:
+    // Entries of rows that are measured by one thread at a time.
+    static constexpr int64_t kPortion = 1 << 14;
+    // Below this share of the norms a distance is computed directly, for its digits.
+    static constexpr double kCancelled = 0x1p-20;
+
+    double distance2(int64_t row, int64_t i, double product) const {
+        const double norms = rows_.norm2()[i] + rows_.norm2()[row], expanded = norms - 2 * product;
+        return expanded > kCancelled * norms ? expanded : direct_distance2(view_.row(i), view_.row(row));
+    }
+
+    const Rows& rows_;
+    const Matrix<V, I>& view_;
+    int n_threads_;
+    std::vector<std::vector<double>> spreads_;  // per thread: the candidate by feature, zero between portions
+};
+
+}  // namespace sparsecluster
