@@ -41,6 +41,12 @@ def simd(request, monkeypatch):
     return request.param
 
 
+@pytest.fixture
+def threads_for_little_work(monkeypatch):
+    """As many threads as are asked for: those of small data would otherwise be one."""
+    monkeypatch.setattr("sparsecluster.rows.resources.WORK_OF_A_THREAD", 1)
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """A function that loads the matrix of a real data set by name, or skips."""

@@ -385,14 +385,6 @@ def test_bad_option_is_refused_before_any_work(options):
         fit(X, callback=never, **options)
 
 
-def test_failed_fit_leaves_the_fitted_model_as_it_was():
-    km = fit(X)
-    before = km.labels_.copy()
-    with pytest.raises(ValueError, match="NaN"):
-        km.fit(np.full((4, 3), np.nan))
-    np.testing.assert_array_equal(km.predict(X), before)
-
-
 # --- in a process of its own ---------------------------------------------------------------------
 
 NASTY = {

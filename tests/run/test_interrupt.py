@@ -1,6 +1,5 @@
 """Ctrl-C: a fit ends at once, wherever it is, and the process goes on."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,7 +7,6 @@ import time
 
 import numpy as np
 import pytest
-from support.data import csr, problem
 
 from sparsecluster import KMeans, MiniBatchKMeans
 
@@ -97,24 +95,6 @@ def test_interrupt_ends_the_call(before, call):
     finally:
         process.kill()
         process.communicate()
-
-
-def test_estimator_is_usable_after_an_interrupt():
-    X = csr(problem("text")[0])
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def interrupt(record):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(1)  # the signal arrives here, in Python
-
-    km = KMeans(8, random_state=0, callback=interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            km.fit(X)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    km.set_params(callback=None).fit(X)
-    np.testing.assert_array_equal(km.labels_, KMeans(8, random_state=0).fit(X).labels_)
 
 
 def test_interrupted_batch_changes_nothing():
