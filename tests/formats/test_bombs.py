@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import bomb_files
+from support.marks import slow_except
 from support.matrix_files import assert_same, read
 
 from sparsecluster import convert
@@ -43,7 +44,9 @@ def assert_harmless(files):
                 assert len(message) < 500
 
 
-@pytest.mark.parametrize("kind", ["compressed_texts", "plain_texts", "matrices"])
+@pytest.mark.parametrize(
+    "kind", slow_except(["plain_texts"], ["compressed_texts", "plain_texts", "matrices"])
+)
 def test_bombs_of_text_and_numpy_take_less_than_a_gigabyte(tmp_path, kind):
     assert_harmless(getattr(bomb_files, kind)(tmp_path))
 
@@ -53,6 +56,7 @@ def test_bombs_of_anndata_take_less_than_a_gigabyte(tmp_path):
     assert_harmless(bomb_files.annotated(tmp_path))
 
 
+@pytest.mark.slow
 def test_bombs_of_parquet_and_arrow_take_less_than_a_gigabyte(tmp_path):
     pytest.importorskip("pyarrow")
     assert_harmless(bomb_files.tables(tmp_path))

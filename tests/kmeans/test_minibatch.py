@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from support.data import LAYOUTS, NAMES, csr, dense, directions, problem, weights_for
+from support.marks import slow_except
 from support.oracle import cost, nearest
 
 from sparsecluster import KMeans, MiniBatchKMeans, project_l1
@@ -119,11 +120,15 @@ def test_long_stream_of_signed_values_does_not_drift(metric):
     np.testing.assert_allclose(dense(km.cluster_centers_), oracle.centers, rtol=1e-7, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"memory_limit": 1000}, {"center_l1": 2.0}, {"metric": "cosine", "memory_limit": 1000}],
-    ids=str,
-)
+STREAMS = [
+    {},
+    {"memory_limit": 1000},
+    {"center_l1": 2.0},
+    {"metric": "cosine", "memory_limit": 1000},
+]
+
+
+@pytest.mark.parametrize("options", slow_except(STREAMS[3:], STREAMS))
 def test_stream_is_the_same_for_any_number_of_threads(options):
     X = sp.random(6000, 5000, density=0.01, format="csr", random_state=0, dtype=np.float32)
     found = []

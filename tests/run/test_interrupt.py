@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from support.marks import slow_except
 
 from sparsecluster import KMeans, MiniBatchKMeans
 
@@ -74,8 +75,12 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize(("before", "call"), CALLS.values(), ids=CALLS)
-def test_interrupt_ends_the_call(before, call):
+QUICK = ("in Lloyd's iterations", "in sparse seeding", "in a batch of a stream", "in a chain")
+
+
+@pytest.mark.parametrize("moment", slow_except(QUICK, CALLS))
+def test_interrupt_ends_the_call(moment):
+    before, call = moment
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM.format(before=before, call=call)],
         stdout=subprocess.PIPE,

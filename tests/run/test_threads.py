@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from support.data import csr, problem
+from support.marks import slow_except
 
 from sparsecluster import KMeans, convert, open_store
 from sparsecluster.cli import app
@@ -161,7 +162,10 @@ time.sleep(0.1)
 """
 
 
-@pytest.mark.parametrize("call", ["fit", "predict", "partial_fit", "seeding", "read"])
+CALLS = ("fit", "predict", "partial_fit", "seeding", "read")
+
+
+@pytest.mark.parametrize("call", slow_except(["partial_fit", "read"], CALLS))
 def test_process_ends_while_a_daemon_thread_is_in_a_call(call, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 3:0.5 7:1.25 90:2\n" * 200_000)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support.marks import slow_except
 
 from sparsecluster import convert, load_model, open_store
 from sparsecluster.cli import main
@@ -164,7 +165,7 @@ def unbroken(command, stores, out, fit):
     return result(out), time.monotonic() - started
 
 
-@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("fit", slow_except(["single moves"], FITS))
 def test_fit_that_was_killed_ends_as_if_it_had_not_been(fit, command, stores, tmp_path):
     expected, seconds = unbroken(command, stores, tmp_path / "unbroken", fit)
     rng = np.random.default_rng(len(fit))
@@ -182,7 +183,7 @@ def test_fit_that_was_killed_ends_as_if_it_had_not_been(fit, command, stores, tm
         assert left == (["kept", "labels.npy", "model"], ["fit.safetensors", *runs])
 
 
-@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("fit", slow_except(["cosine"], FITS))
 def test_fit_that_was_killed_while_it_wrote_its_state_goes_on(fit, command, stores, tmp_path):
     expected, _ = unbroken(command, stores, tmp_path / "unbroken", fit)
     out = tmp_path / "out"
@@ -273,7 +274,7 @@ def duration(command, *arguments):
     return seconds
 
 
-@pytest.mark.parametrize("kind", ["txt", "svm"])
+@pytest.mark.parametrize("kind", slow_except(["txt"], ["txt", "svm"]))
 def test_killed_conversion_leaves_a_whole_store_or_none(kind, command, files, tmp_path):
     out = tmp_path / "out" / "rows.store"
     out.parent.mkdir()
@@ -288,7 +289,7 @@ def test_killed_conversion_leaves_a_whole_store_or_none(kind, command, files, tm
     assert os.listdir(out.parent) == [out.name]
 
 
-@pytest.mark.parametrize("kind", ["txt", "svm"])
+@pytest.mark.parametrize("kind", slow_except(["svm"], ["txt", "svm"]))
 def test_conversion_killed_as_it_publishes_leaves_a_whole_store_or_none(
     kind, command, files, tmp_path
 ):
@@ -311,7 +312,7 @@ def test_conversion_killed_as_it_publishes_leaves_a_whole_store_or_none(
     assert os.listdir(out.parent) == [out.name]
 
 
-@pytest.mark.parametrize("ending", [None, PARTIAL])
+@pytest.mark.parametrize("ending", slow_except([PARTIAL], [None, PARTIAL]))
 def test_killed_overwrite_leaves_the_old_store_or_the_new_one(ending, command, files, tmp_path):
     out = tmp_path / "out" / "rows.store"
     out.parent.mkdir()

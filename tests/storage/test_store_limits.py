@@ -100,6 +100,7 @@ sys.stdout.write(status.split("RssAnon:")[1].split()[0])
     return int(done.stdout) * 1024
 
 
+@pytest.mark.slow
 def test_fit_from_a_store_three_times_larger_than_memory_gives_the_same_labels(store, tmp_path):
     size = sum(file.stat().st_size for file in store.iterdir())
     limit = interpreter() + size // 3
