@@ -6,8 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
 
 from sparsecluster import KMeans
+
+# Nothing depends on how fast the machine is, or on what else it does.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 LEVELS = ("base", "avx2", "avx512")
 

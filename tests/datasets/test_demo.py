@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.processes import HANGS
 
 from sparsecluster.datasets import docstrings as demo
 
@@ -82,7 +83,7 @@ def test_demo_prints_a_row_for_each_cluster():
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=HANGS,
         env={**os.environ, "COLUMNS": "160", "PYTHONIOENCODING": "utf-8"},
     )
     assert done.returncode == 0, done.stderr

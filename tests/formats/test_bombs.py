@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support import bomb_files
 from support.marks import slow_except
 from support.matrix_files import assert_same, read
+from support.processes import HANGS
 
 from sparsecluster import convert
 from sparsecluster import read as read_rows
@@ -30,7 +31,7 @@ HARMLESS = {"labels.svm", "spaces.txt"}  # are read, in little memory and time
 
 def assert_harmless(files):
     program = (sys.executable, Path(bomb_files.__file__), *files)
-    done = subprocess.run(program, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert [result["name"] for result in results] == [path.name for path in files]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.data import csr, problem
+from support.processes import HANGS
 
 from sparsecluster import KMeans
 
@@ -47,7 +48,7 @@ def megabytes_of(setup, call):
         "sys.stdout.write(str((kilobytes('VmHWM') - before) / 1e3))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return float(done.stdout)
@@ -161,7 +162,7 @@ except MemoryError:
     KMeans(3).fit(X)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

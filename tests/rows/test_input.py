@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from support.data import csr
+from support.processes import HANGS
 
 from sparsecluster import (
     KMeans,
@@ -455,7 +456,7 @@ def test_process_survives(code):
     indent = len(lines[0]) - len(lines[0].lstrip())
     program += "\n".join(line[indent:] for line in lines)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

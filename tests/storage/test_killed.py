@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import time
 
@@ -23,8 +24,17 @@ KILLS = 10
 # --- processes -----------------------------------------------------------------------------------
 
 
-def run_main(arguments, said):
-    """The command line, with all that it says in a file."""
+def run_main(arguments, said, publications):
+    """The command line, with all that it says in a file; killed as it publishes its n-th file."""
+    if publications is not None:
+        count, replace = itertools.count(1), os.replace
+
+        def replace_or_die(*paths):
+            if next(count) == publications:
+                os.kill(os.getpid(), signal.SIGKILL)
+            replace(*paths)
+
+        os.replace = replace_or_die
     output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     sys.stdout = sys.stderr = os.fdopen(output, "w")
     sys.argv = ["sparsecluster", *map(str, arguments)]
@@ -34,10 +44,10 @@ def run_main(arguments, said):
 class Command:
     """A command of the command line as a process of its own, which need not import anything."""
 
-    def __init__(self, said, *arguments):
+    def __init__(self, said, *arguments, publications=None):
         self.said = said
         self.process = multiprocessing.get_context("fork").Process(
-            target=run_main, args=(arguments, said)
+            target=run_main, args=(arguments, said, publications)
         )
         self.process.start()
 
@@ -71,8 +81,8 @@ def command(tmp_path):
     said = tmp_path / "said"
     started = []
 
-    def start(*arguments):
-        started.append(Command(said, *arguments))
+    def start(*arguments, **options):
+        started.append(Command(said, *arguments, **options))
         return started[-1]
 
     yield start
@@ -200,7 +210,7 @@ def test_fit_that_was_killed_does_not_begin_anew(command, stores, tmp_path):
     out.mkdir()
     arguments = fit_arguments(stores, out, *FITS["cosine"])
     kept = out / "kept" / "run-0.safetensors"
-    command(*arguments).kill_when(writing(out / "kept"), 6)
+    command(*arguments, publications=7).end()
     before = history_of(kept)
     assert before
     finish(command(*arguments))

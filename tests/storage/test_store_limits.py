@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support.processes import HANGS
 
 from sparsecluster import convert
 
@@ -40,7 +41,7 @@ class Group:
 
     def run(self, *command):
         enter = ("sh", "-c", 'echo $$ > "$0" && exec "$@"', self.folder / "cgroup.procs")
-        return subprocess.run((*enter, *command), capture_output=True, text=True, timeout=100)
+        return subprocess.run((*enter, *command), capture_output=True, text=True, timeout=HANGS)
 
     def highest(self):
         return int((self.folder / self.peak).read_text())
