@@ -71,6 +71,15 @@ def test_sparse_frame_gives_what_the_matrix_gives(case):
     assert_gives_what_the_matrix_gives(case, frame, csr(ROWS))  # to scikit-learn it is float64
 
 
+@every_estimator()
+@pytest.mark.parametrize("source", IN_MEMORY.values(), ids=IN_MEMORY)
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_fit_of_the_matrix_takes_rows_from_anywhere(case, source, tmp_path):
+    estimator = quietly(case.make().fit, SPARSE)
+    expected = outcome(case, estimator, SPARSE)
+    assert same(outcome(case, estimator, source(tmp_path)), expected)
+
+
 @every_estimator("threads")
 def test_any_number_of_threads_gives_the_same(case, threads_for_little_work):
     expected = outcome(case, quietly(case.make(n_threads=1).fit, SPARSE), SPARSE)
