@@ -10,7 +10,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
   $(shell find cpp src -type f -not -path '*/__pycache__/*' -not -name '_core.*')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench bench-full sanitize fuzz clean
+.PHONY: help demo test test-slow lint types bench bench-full sanitize fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,8 +18,11 @@ help:  ## list the targets
 demo: $(VENV)/.package $(VENV)/.extra-none  ## cluster the docstrings of this Python installation
 	$(BIN)/sparsecluster demo
 
-test: $(VENV)/.package $(VENV)/.extra-test  ## run the tests and the examples in the docstrings
-	$(BIN)/pytest --doctest-modules --pyargs sparsecluster tests
+test: $(VENV)/.package $(VENV)/.extra-test  ## run the quick tests and the examples in the docstrings
+	$(BIN)/pytest --doctest-modules --pyargs sparsecluster tests -m "not slow"
+
+test-slow: $(VENV)/.package $(VENV)/.extra-test  ## run the tests of large products of cases
+	$(BIN)/pytest tests -m slow
 
 lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style, formatting and the directions of imports
 	$(BIN)/ruff check .

@@ -6,8 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
 
 from sparsecluster import KMeans
+
+# Nothing depends on how fast the machine is, or on what else it does.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 LEVELS = ("base", "wide", "avx2", "avx512")  # wide: the width of avx512 on any processor
 
@@ -39,6 +44,12 @@ def simd(request, monkeypatch):
         pytest.skip(f"this CPU or this build has no {request.param}")
     monkeypatch.setenv("SPARSECLUSTER_SIMD", request.param)
     return request.param
+
+
+@pytest.fixture
+def threads_for_little_work(monkeypatch):
+    """As many threads as are asked for: those of small data would otherwise be one."""
+    monkeypatch.setattr("sparsecluster.rows.resources.WORK_OF_A_THREAD", 1)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
+from support.processes import HANGS
 
 from sparsecluster.cli import app
 
@@ -18,7 +19,7 @@ def sparsecluster(*arguments, stdout=subprocess.PIPE):
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         env={**os.environ, "COLUMNS": "100"},
     )
 

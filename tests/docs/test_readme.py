@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+from support.processes import HANGS
 
 from sparsecluster import load_model, open_store
 
 
+@pytest.mark.slow
 def test_walk_in_the_readme_runs(tmp_path):
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     (walk,) = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
@@ -21,7 +24,7 @@ def test_walk_in_the_readme_runs(tmp_path):
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "100"},
-        timeout=300,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     rows, model = open_store(tmp_path / "docs.store"), load_model(tmp_path / "docs.model")

@@ -1,6 +1,5 @@
 """KMeans as a scikit-learn estimator, and what a user reads off it."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -9,12 +8,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import euclidean_distances
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from support.data import LAYOUTS, blobs, csr, dense, problem, weights_for
 from support.oracle import cost
 from threadpoolctl import threadpool_limits
@@ -31,14 +29,6 @@ TEXTS = [
     "stocks market rose",
 ]
 
-# With copies of rows in place of weights other rows are drawn as seeds, so the clusters come in
-# another order. scikit-learn's own KMeans fails these two as well. That a weight counts as copies
-# do, from the same start, is shown in test_properties.py.
-DRAWN_BY_POSITION = {
-    "check_sample_weight_equivalence_on_dense_data": "seeds are drawn by position",
-    "check_sample_weight_equivalence_on_sparse_data": "seeds are drawn by position",
-}
-
 
 @pytest.fixture(scope="module")
 def fitted():
@@ -46,43 +36,7 @@ def fitted():
     return KMeans(10, random_state=0).fit(csr(X)), csr(X)
 
 
-@parametrize_with_checks(
-    [KMeans(), KMeans(n_clusters=3, algorithm="elkan", n_init=2)],
-    expected_failed_checks=lambda estimator: DRAWN_BY_POSITION,
-)
-def test_scikit_learn_accepts_the_estimator(estimator, check):
-    check(estimator)
-
-
 # --- conventions of scikit-learn -----------------------------------------------------------------
-
-
-def test_clone_has_the_parameters_and_nothing_fitted(fitted):
-    copy = clone(fitted[0].set_params(n_init=1))
-    assert copy.get_params() == fitted[0].get_params()
-    assert not hasattr(copy, "labels_")
-
-
-def test_options_are_keyword_only():
-    with pytest.raises(TypeError):
-        KMeans(3, "random")
-
-
-@pytest.mark.parametrize("method", ["predict", "transform", "score", "top_terms"])
-def test_unfitted_estimator_says_so(method):
-    arguments = [] if method == "top_terms" else [np.eye(3)]
-    with pytest.raises(NotFittedError):
-        getattr(KMeans(), method)(*arguments)
-
-
-def test_fit_returns_the_estimator():
-    km = KMeans(2)
-    assert km.fit(np.eye(3)) is km
-
-
-def test_pickled_model_predicts_the_same(fitted):
-    km, X = fitted
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(km)).predict(X), km.labels_)
 
 
 def test_pipeline_clusters_texts():
@@ -106,34 +60,9 @@ def test_grid_search_prefers_more_clusters_by_score():
     assert search.best_params_ == {"n_clusters": 7}
 
 
-def test_data_frame_leaves_its_column_names():
-    frame = pd.DataFrame(np.eye(4), columns=["a", "b", "c", "d"])
-    km = KMeans(2, random_state=0).fit(frame)
-    assert km.feature_names_in_.tolist() == ["a", "b", "c", "d"]
-
-
-def test_other_column_names_are_refused():
-    km = KMeans(2, random_state=0).fit(pd.DataFrame(np.eye(3), columns=["a", "b", "c"]))
-    with pytest.raises(ValueError, match="feature names"):
-        km.predict(pd.DataFrame(np.eye(3), columns=["a", "b", "z"]))
-
-
 def test_names_of_distances_are_numbered_clusters(fitted):
     names = fitted[0].get_feature_names_out()
     assert names.tolist() == [f"kmeans{k}" for k in range(10)]
-
-
-def test_set_output_gives_a_data_frame():
-    frame = pd.DataFrame(np.eye(4), columns=list("abcd"))
-    out = KMeans(2, random_state=0).set_output(transform="pandas").fit_transform(frame)
-    assert out.columns.tolist() == ["kmeans0", "kmeans1"]
-
-
-def test_refit_forgets_the_first_data():
-    km = KMeans(2, random_state=0).fit(np.eye(5))
-    km.fit(np.eye(3))
-    assert km.n_features_in_ == 3
-    assert km.labels_.shape == (3,)
 
 
 # --- what a fit leaves ---------------------------------------------------------------------------
@@ -150,10 +79,6 @@ def test_centers_are_sparse_for_sparse_rows_only(layout):
 def test_centers_are_float64(dtype):
     X = csr(problem("text")[0], dtype)
     assert KMeans(4, random_state=0).fit(X).cluster_centers_.dtype == np.float64
-
-
-def test_labels_are_int32(fitted):
-    assert fitted[0].labels_.dtype == np.int32
 
 
 @pytest.mark.parametrize("name", ["text", "blobs", "binary", "landmark"])
@@ -216,16 +141,6 @@ def test_transform_gives_zero_on_a_center():
     X = np.array([[0.1, 0.7], [3.3, 0.2]])
     distances = KMeans(2, random_state=0).fit_transform(X)
     assert np.sort(distances, axis=1)[:, 0].tolist() == [0, 0]
-
-
-def test_fit_transform_is_fit_then_transform(fitted):
-    km, X = fitted
-    np.testing.assert_array_equal(clone(km).fit_transform(X), km.transform(X))
-
-
-def test_fit_predict_is_fit_then_labels(fitted):
-    km, X = fitted
-    np.testing.assert_array_equal(clone(km).fit_predict(X), km.labels_)
 
 
 def test_predict_takes_rows_of_other_types(fitted):
@@ -336,12 +251,6 @@ def test_seconds_are_positive(fitted):
     assert all(record.seconds > 0 for record in fitted[0].history_)
 
 
-def test_callback_gets_every_record():
-    seen = []
-    km = KMeans(4, random_state=0, callback=seen.append).fit(csr(problem("text")[0]))
-    assert seen == km.history_
-
-
 def test_callback_ends_the_fit():
     X = csr(problem("text")[0])
     with warnings.catch_warnings():
@@ -349,26 +258,6 @@ def test_callback_ends_the_fit():
         km = KMeans(12, random_state=0, tol=0, callback=lambda record: record.iteration == 2).fit(X)
     assert km.n_iter_ == 2
     np.testing.assert_array_equal(km.labels_, km.predict(X))
-
-
-def test_error_of_a_callback_reaches_the_caller():
-    def fail(record):
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        KMeans(2, callback=fail).fit(np.eye(4))
-
-
-def test_nothing_is_written_by_default(capfd):
-    KMeans(3, random_state=0).fit(np.eye(9))
-    assert capfd.readouterr() == ("", "")
-
-
-def test_verbose_writes_to_standard_error_only(capfd):
-    km = KMeans(3, random_state=0, verbose=1).fit(np.eye(9))
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert len(err.splitlines()) == km.n_iter_
 
 
 # --- top terms -----------------------------------------------------------------------------------

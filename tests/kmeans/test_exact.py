@@ -12,6 +12,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from support.data import LAYOUTS, NAMES, blobs, csr, dense, problem, weights_for
+from support.marks import slow_except
 from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import KMeans
@@ -48,7 +49,7 @@ def assert_equals_oracle(km, X, labels, centers, inertia):
     assert km.inertia_ == pytest.approx(inertia, rel=1e-9)
 
 
-@pytest.mark.parametrize("layout", ["int32", "dense"])
+@pytest.mark.parametrize("layout", slow_except(["int32"], ["int32", "dense"]))
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", NAMES)
@@ -60,12 +61,14 @@ def test_every_iteration_equals_the_oracle(name, algorithm, dtype, layout):
         assert_equals_oracle(km, X, labels, means, inertia)
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize("n_threads", slow_except([1, 3], [1, 2, 3]))
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", ["unit", "counts", "binary", "blobs", "many"])
-def test_start_middle_and_end_equal_the_oracle(name, algorithm, dtype, layout, n_threads, simd):
+def test_start_middle_and_end_equal_the_oracle(
+    name, algorithm, dtype, layout, n_threads, simd, threads_for_little_work
+):
     X, centers = problem(name, dtype)
     _, fits = expected(name, dtype)
     matrix = LAYOUTS[layout](X, dtype)
@@ -74,7 +77,7 @@ def test_start_middle_and_end_equal_the_oracle(name, algorithm, dtype, layout, n
         assert_equals_oracle(km, X, *fits[m - 1])
 
 
-@pytest.mark.parametrize("layout", ["int32", "dense"])
+@pytest.mark.parametrize("layout", slow_except(["dense"], ["int32", "dense"]))
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", ["text", "counts", "grid", "blobs", "gaps"])
@@ -223,7 +226,7 @@ def documents(real_data):
     return load
 
 
-@pytest.mark.parametrize("name", ["bbc", "classic3"])
+@pytest.mark.parametrize("name", slow_except(["classic3"], ["bbc", "classic3"]))
 def test_real_documents_equal_the_oracle_at_every_iteration(name, documents):
     X, centers = documents(name)
     rows = dense(X).astype(np.float64)

@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 from support.data import LAYOUTS, NAMES, csr, dense, problem, weights_for
+from support.marks import slow_except
 
 from sparsecluster import KMeans, kmeans_plusplus
 
@@ -136,7 +137,7 @@ def p_value(seen, weights, X):
     return chisquare(seen[possible], chances[possible] * seen.sum()).pvalue
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("make", slow_except(["sparse"], MAKERS))
 @pytest.mark.parametrize("name", SMALL)
 def test_second_row_is_drawn_by_squared_distance(name, make):
     X = SMALL[name]

@@ -133,10 +133,10 @@ def p_values(counts, chance):
     ("method", "metric", "options"),
     [
         ("plain-k-means++", "euclidean", {}),
-        ("plain-k-means++", "cosine", {}),
+        pytest.param("plain-k-means++", "cosine", {}, marks=pytest.mark.slow),
         ("spkm++", "cosine", {}),
-        ("mcmc", "euclidean", {"chain_length": 200}),
-        ("mcmc", "cosine", {"chain_length": 200}),
+        pytest.param("mcmc", "euclidean", {"chain_length": 200}, marks=pytest.mark.slow),
+        pytest.param("mcmc", "cosine", {"chain_length": 200}, marks=pytest.mark.slow),
     ],
 )
 def test_second_row_follows_the_stated_distribution(method, metric, options):
@@ -149,6 +149,7 @@ def test_second_row_follows_the_stated_distribution(method, metric, options):
     assert min(p_values(counts, chance)) > 1e-4
 
 
+@pytest.mark.slow
 def test_chains_come_nearer_to_the_distribution_as_they_grow():
     chance = chances("euclidean")
     share = chance / chance.sum(axis=1, keepdims=True)

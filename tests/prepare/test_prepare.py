@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from support.data import LAYOUTS, counts, csr, dense, directions, gaps, signed, text
 
 from sparsecluster import KMeans, Prepare
@@ -26,12 +25,6 @@ ALL = {"min_rows": 2, "max_share": 0.6, "log": True, "tfidf": True, "unit": True
 @pytest.fixture
 def X():
     return counts(np.random.default_rng(0))
-
-
-# Not with logarithms, because the checks pass values below -1.
-@parametrize_with_checks([Prepare(), Prepare(tfidf=True, unit=True, drop_empty=True)])
-def test_scikit_learn_accepts_the_transformer(estimator, check):
-    check(estimator)
 
 
 # --- the steps, against others -------------------------------------------------------------------

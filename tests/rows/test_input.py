@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from support.data import csr
+from support.processes import HANGS
 
 from sparsecluster import (
     KMeans,
@@ -385,14 +386,6 @@ def test_bad_option_is_refused_before_any_work(options):
         fit(X, callback=never, **options)
 
 
-def test_failed_fit_leaves_the_fitted_model_as_it_was():
-    km = fit(X)
-    before = km.labels_.copy()
-    with pytest.raises(ValueError, match="NaN"):
-        km.fit(np.full((4, 3), np.nan))
-    np.testing.assert_array_equal(km.predict(X), before)
-
-
 # --- in a process of its own ---------------------------------------------------------------------
 
 NASTY = {
@@ -463,7 +456,7 @@ def test_process_survives(code):
     indent = len(lines[0]) - len(lines[0].lstrip())
     program += "\n".join(line[indent:] for line in lines)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

@@ -44,7 +44,9 @@ def reference():
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
 @pytest.mark.parametrize("name", CASES)
-def test_fit_gives_the_same_bits(name, algorithm, n_threads, simd, reference):
+def test_fit_gives_the_same_bits(
+    name, algorithm, n_threads, simd, reference, threads_for_little_work
+):
     assert results(name, algorithm=algorithm, n_threads=n_threads) == reference[name]
 
 
@@ -54,7 +56,7 @@ def test_fit_gives_the_same_bits_when_repeated(name):
 
 
 @pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
-def test_history_does_not_depend_on_threads(algorithm):
+def test_history_does_not_depend_on_threads(algorithm, threads_for_little_work):
     X, n_clusters, _ = arrays("many")
     runs = [
         KMeans(n_clusters, random_state=0, algorithm=algorithm, n_threads=n).fit(X).history_
@@ -66,7 +68,7 @@ def test_history_does_not_depend_on_threads(algorithm):
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("name", CASES)
-def test_seeding_chooses_the_same_rows(name, n_threads, simd):
+def test_seeding_chooses_the_same_rows(name, n_threads, simd, threads_for_little_work):
     X, n_clusters, weights = arrays(name)
     chosen = [
         kmeans_plusplus(X, n_clusters, sample_weight=weights, random_state=1, n_threads=n)[1]
@@ -85,7 +87,7 @@ def test_seeding_chooses_the_same_rows_when_repeated(name):
 
 
 @pytest.mark.parametrize("method", ["transform", "predict", "score"])
-def test_fitted_model_gives_the_same_bits_on_any_threads(method, simd):
+def test_fitted_model_gives_the_same_bits_on_any_threads(method, simd, threads_for_little_work):
     X, n_clusters, _ = arrays("many")
     km = KMeans(n_clusters, random_state=0).fit(X)
     one = getattr(km.set_params(n_threads=1), method)(X)

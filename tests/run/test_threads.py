@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 from support.data import csr, problem
+from support.marks import slow_except
+from support.processes import HANGS
 
 from sparsecluster import KMeans, convert, open_store
 from sparsecluster.cli import app
@@ -30,7 +32,7 @@ X = rng.random((12_000, 300), dtype=np.float32)
 def run(program, *arguments):
     """Standard output and error; a program that hangs fails the test."""
     command = [sys.executable, "-c", PROGRAM + program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout, done.stderr
 
@@ -51,7 +53,7 @@ HANDLER = (
 def look(number, frame):
     during.append(seen())
 signal.signal(signal.SIGALRM, look)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
+signal.setitimer(signal.ITIMER_REAL, 0.02)
 km.partial_fit(X)
 assert during == [before], (before, during)
 assert seen() != before
@@ -73,7 +75,7 @@ def change(number, frame):
     except RuntimeError as error:
         said.append(str(error))
 signal.signal(signal.SIGALRM, change)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
+signal.setitimer(signal.ITIMER_REAL, 0.02)
 km.partial_fit(X)
 assert said == ["A signal handler cannot change what the call that it interrupted changes."]
 assert km.counts_.sum() == 15_000
@@ -87,16 +89,19 @@ def test_signal_handler_that_changes_the_stream_is_refused():
 FORK = (
     LOOK
     + """
+fed = pickle.loads(pickle.dumps(km)).partial_fit(X)
 thread = threading.Thread(target=km.partial_fit, args=(X,))
 thread.start()
 time.sleep(0.05)
 child = os.fork()
 if child == 0:
-    signal.alarm(60)
+    signal.alarm(600)
     try:
-        assert seen() == before
+        now = seen()
+        whole = now != before  # the thread may have been faster
+        assert now == before or now[0][:3] == (2, fed.counts_.sum(), fed.cluster_centers_.sum())
         km.partial_fit(X[:100])
-        assert km.counts_.sum() == 3100
+        assert km.counts_.sum() == (15_100 if whole else 3100)
         os._exit(0)
     except BaseException:
         traceback.print_exc()
@@ -161,7 +166,10 @@ time.sleep(0.1)
 """
 
 
-@pytest.mark.parametrize("call", ["fit", "predict", "partial_fit", "seeding", "read"])
+CALLS = ("fit", "predict", "partial_fit", "seeding", "read")
+
+
+@pytest.mark.parametrize("call", slow_except(["partial_fit", "read"], CALLS))
 def test_process_ends_while_a_daemon_thread_is_in_a_call(call, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 3:0.5 7:1.25 90:2\n" * 200_000)

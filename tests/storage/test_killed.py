@@ -4,12 +4,14 @@ import itertools
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support.marks import slow_except
 
 from sparsecluster import convert, load_model, open_store
 from sparsecluster.cli import main
@@ -22,8 +24,17 @@ KILLS = 10
 # --- processes -----------------------------------------------------------------------------------
 
 
-def run_main(arguments, said):
-    """The command line, with all that it says in a file."""
+def run_main(arguments, said, publications):
+    """The command line, with all that it says in a file; killed as it publishes its n-th file."""
+    if publications is not None:
+        count, replace = itertools.count(1), os.replace
+
+        def replace_or_die(*paths):
+            if next(count) == publications:
+                os.kill(os.getpid(), signal.SIGKILL)
+            replace(*paths)
+
+        os.replace = replace_or_die
     output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     sys.stdout = sys.stderr = os.fdopen(output, "w")
     sys.argv = ["sparsecluster", *map(str, arguments)]
@@ -33,10 +44,10 @@ def run_main(arguments, said):
 class Command:
     """A command of the command line as a process of its own, which need not import anything."""
 
-    def __init__(self, said, *arguments):
+    def __init__(self, said, *arguments, publications=None):
         self.said = said
         self.process = multiprocessing.get_context("fork").Process(
-            target=run_main, args=(arguments, said)
+            target=run_main, args=(arguments, said, publications)
         )
         self.process.start()
 
@@ -70,8 +81,8 @@ def command(tmp_path):
     said = tmp_path / "said"
     started = []
 
-    def start(*arguments):
-        started.append(Command(said, *arguments))
+    def start(*arguments, **options):
+        started.append(Command(said, *arguments, **options))
         return started[-1]
 
     yield start
@@ -164,7 +175,7 @@ def unbroken(command, stores, out, fit):
     return result(out), time.monotonic() - started
 
 
-@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("fit", slow_except(["single moves"], FITS))
 def test_fit_that_was_killed_ends_as_if_it_had_not_been(fit, command, stores, tmp_path):
     expected, seconds = unbroken(command, stores, tmp_path / "unbroken", fit)
     rng = np.random.default_rng(len(fit))
@@ -182,7 +193,7 @@ def test_fit_that_was_killed_ends_as_if_it_had_not_been(fit, command, stores, tm
         assert left == (["kept", "labels.npy", "model"], ["fit.safetensors", *runs])
 
 
-@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("fit", slow_except(["cosine"], FITS))
 def test_fit_that_was_killed_while_it_wrote_its_state_goes_on(fit, command, stores, tmp_path):
     expected, _ = unbroken(command, stores, tmp_path / "unbroken", fit)
     out = tmp_path / "out"
@@ -199,7 +210,7 @@ def test_fit_that_was_killed_does_not_begin_anew(command, stores, tmp_path):
     out.mkdir()
     arguments = fit_arguments(stores, out, *FITS["cosine"])
     kept = out / "kept" / "run-0.safetensors"
-    command(*arguments).kill_when(writing(out / "kept"), 6)
+    command(*arguments, publications=7).end()
     before = history_of(kept)
     assert before
     finish(command(*arguments))
@@ -273,7 +284,7 @@ def duration(command, *arguments):
     return seconds
 
 
-@pytest.mark.parametrize("kind", ["txt", "svm"])
+@pytest.mark.parametrize("kind", slow_except(["txt"], ["txt", "svm"]))
 def test_killed_conversion_leaves_a_whole_store_or_none(kind, command, files, tmp_path):
     out = tmp_path / "out" / "rows.store"
     out.parent.mkdir()
@@ -288,7 +299,7 @@ def test_killed_conversion_leaves_a_whole_store_or_none(kind, command, files, tm
     assert os.listdir(out.parent) == [out.name]
 
 
-@pytest.mark.parametrize("kind", ["txt", "svm"])
+@pytest.mark.parametrize("kind", slow_except(["svm"], ["txt", "svm"]))
 def test_conversion_killed_as_it_publishes_leaves_a_whole_store_or_none(
     kind, command, files, tmp_path
 ):
@@ -311,7 +322,7 @@ def test_conversion_killed_as_it_publishes_leaves_a_whole_store_or_none(
     assert os.listdir(out.parent) == [out.name]
 
 
-@pytest.mark.parametrize("ending", [None, PARTIAL])
+@pytest.mark.parametrize("ending", slow_except([PARTIAL], [None, PARTIAL]))
 def test_killed_overwrite_leaves_the_old_store_or_the_new_one(ending, command, files, tmp_path):
     out = tmp_path / "out" / "rows.store"
     out.parent.mkdir()

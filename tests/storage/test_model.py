@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 import pickle
 
 import numpy as np
@@ -10,11 +9,10 @@ import pandas as pd
 import pytest
 import safetensors.numpy
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from support.compare import same
-from support.data import LAYOUTS, csr, problem
+from support.data import csr, problem
 
-from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans, load_model
+from sparsecluster import KMeans, MiniBatchKMeans, load_model
 
 X, _ = problem("text")
 SCALARS = ("inertia_", "objective_", "n_iter_", "algorithm_", "n_clusters_", "n_features_in_")
@@ -26,36 +24,6 @@ def reloaded(km, tmp_path, **options):
 
 
 # --- what comes back ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mmap", [True, False])
-@pytest.mark.parametrize("layout", ["int32", "int64", "dense"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    "km",
-    [
-        KMeans(9, random_state=0, n_init=2),
-        SphericalKMeans(9, random_state=0, zero_rows="first"),
-        MiniBatchKMeans(9, random_state=0, batch_size=50),
-        MiniBatchKMeans(
-            9, random_state=0, batch_size=50, max_iter=2, schedule="sculley", center_nnz=20
-        ),
-    ],
-    ids=["kmeans", "spherical", "nested", "sculley"],
-)
-def test_fit_comes_back_to_the_bit(km, dtype, layout, mmap, tmp_path):
-    data = LAYOUTS[layout](X, dtype)
-    km = clone(km).fit(data)
-    other = reloaded(km, tmp_path, mmap=mmap)
-    assert type(other) is type(km)
-    assert other.get_params() == km.get_params()
-    assert same(km.cluster_centers_, other.cluster_centers_)
-    assert same(km.labels_, other.labels_)
-    assert km.history_ == other.history_
-    for name in SCALARS:
-        assert getattr(km, name, None) == getattr(other, name, None), name
-    assert same(km.predict(data), other.predict(data))
-    assert same(km.transform(data), other.transform(data))
 
 
 def test_labels_can_be_left_out(tmp_path):
@@ -155,13 +123,6 @@ def test_file_is_one_that_safetensors_reads(tmp_path):
     km.save(tmp_path / "model")
     found = safetensors.numpy.load_file(tmp_path / "model")
     assert same(found["cluster_centers_.data"], km.cluster_centers_.data)
-
-
-@pytest.mark.parametrize("km", [KMeans(), MiniBatchKMeans()], ids=["kmeans", "minibatch"])
-def test_model_without_a_fit_is_refused(km, tmp_path):
-    with pytest.raises(NotFittedError):
-        km.save(tmp_path / "model")
-    assert not os.listdir(tmp_path)
 
 
 # --- streams -----------------------------------------------------------------------------------

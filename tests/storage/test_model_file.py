@@ -327,7 +327,9 @@ def test_killed_save_leaves_one_model_whole(tmp_path):
             target=save_for_ever, args=(models, path)
         )
         process.start()
-        time.sleep(rng.uniform(0.01, 0.15))
+        while len(os.listdir(tmp_path)) == 1:
+            assert process.is_alive()
+        time.sleep(rng.uniform(0, 0.15))
         process.kill()
         process.join()
         found = load_model(path, verify=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from support.marks import slow_except
 
 import sparsecluster.rows.rows as rows_module
 import sparsecluster.storage.store_writer as writer_module
@@ -92,8 +93,8 @@ def streamed(monkeypatch):
     monkeypatch.setattr("sparsecluster.storage.store.CHUNK_BYTES", 10_000)
 
 
-@pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("memory_limit", [10_000, None])
+@pytest.mark.parametrize("n_threads", slow_except([2], [1, 2]))
+@pytest.mark.parametrize("memory_limit", slow_except([10_000], [10_000, None]))
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support.processes import HANGS
 
 from sparsecluster import convert
 
@@ -40,7 +41,7 @@ class Group:
 
     def run(self, *command):
         enter = ("sh", "-c", 'echo $$ > "$0" && exec "$@"', self.folder / "cgroup.procs")
-        return subprocess.run((*enter, *command), capture_output=True, text=True, timeout=100)
+        return subprocess.run((*enter, *command), capture_output=True, text=True, timeout=HANGS)
 
     def highest(self):
         return int((self.folder / self.peak).read_text())
@@ -100,6 +101,7 @@ sys.stdout.write(status.split("RssAnon:")[1].split()[0])
     return int(done.stdout) * 1024
 
 
+@pytest.mark.slow
 def test_fit_from_a_store_three_times_larger_than_memory_gives_the_same_labels(store, tmp_path):
     size = sum(file.stat().st_size for file in store.iterdir())
     limit = interpreter() + size // 3

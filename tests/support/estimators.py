@@ -1,0 +1,219 @@
+"""Every public estimator, as the contract suite sees it. A new one joins by an entry in ESTIMATORS.
+
+An entry says what the estimator offers, and so which contracts hold for it:
+
+- "predict", "transform", "weights", "names" (`feature_names` of `fit`), "partial_fit", "save"
+- "centers": `cluster_centers_` and `labels_`, which are those that `predict` gives
+- "callback", "checkpoint", "memory_limit", "threads": it has these parameters
+- "cosine": only the directions of the rows count
+"""
+
+import copy
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsecluster import KMeans, MiniBatchKMeans, Prepare, SphericalKMeans
+from support.data import csr, dense, text
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def small_rows(n_rows=120, n_features=30, seed=0):
+    """A dense float32 array without zero rows, whose last column is in use."""
+    X = np.ceil(8 * text(np.random.default_rng(seed), n_rows, n_features)) / 8
+    X[~X.any(axis=1), 0] = 1
+    X[-1, -1] = 1
+    return X.astype(np.float32)
+
+
+ROWS = small_rows()
+ROWS.flags.writeable = False
+SPARSE = csr(ROWS, np.float32)
+OTHER_ROWS = small_rows(80, 20, seed=1)
+
+# --- the table -----------------------------------------------------------------------------------
+
+N_CLUSTERS = 5
+CLUSTERS = {"n_clusters": N_CLUSTERS, "random_state": 0}
+COMMON = "predict transform weights names save centers callback memory_limit threads"
+# With copies in place of weights other rows are drawn, so the clusters come in another order.
+# scikit-learn's own estimators fail these two as well.
+DRAWN_BY_POSITION = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "rows are drawn by position"
+    for kind in ("dense", "sparse")
+}
+
+TOO_EARLY = "fit notes the columns of X before it knows that it will succeed"
+SEEDED_BY_WEIGHT = "seeds are drawn in another way where there are weights"
+BROKEN = {
+    "test_refused_weights_change_nothing": TOO_EARLY,
+    "test_wrong_number_of_names_is_refused_and_changes_nothing": TOO_EARLY,
+    "test_fewer_rows_than_clusters_change_nothing": TOO_EARLY,
+    "test_interrupted_fit_of_other_columns_leaves_the_one_before": TOO_EARLY,
+    "test_unit_weights_give_what_no_weights_give": SEEDED_BY_WEIGHT,
+    "test_batches_of_unit_weights_give_what_no_weights_give": SEEDED_BY_WEIGHT,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An estimator: its variants by name, what it offers, what scikit-learn checks of it."""
+
+    kind: type
+    offers: str
+    variants: dict[str, dict[str, Any]]
+    checked: list[dict[str, Any]]  # parameters that scikit-learn's checks are run with
+    expected_failed: dict[str, str] = field(default_factory=dict)
+    # With these parameters neither the order of the rows nor that of their copies matters.
+    any_order: dict[str, Any] | None = None
+    # Contracts that are known to be broken, by the name of their test, and why.
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+ESTIMATORS = [
+    Entry(
+        KMeans,
+        f"{COMMON} checkpoint",
+        {
+            "default": CLUSTERS,
+            "elkan": CLUSTERS | {"algorithm": "elkan", "n_init": 2},
+            "refined": CLUSTERS | {"algorithm": "hamerly", "refine": "first-variation"},
+        },
+        checked=[{}, {"n_clusters": 3, "algorithm": "elkan", "n_init": 2}],
+        expected_failed=DRAWN_BY_POSITION,
+        broken=BROKEN,
+        any_order={"init": ROWS[:N_CLUSTERS], "n_init": 1, "refine": None},
+    ),
+    Entry(
+        SphericalKMeans,
+        f"{COMMON} checkpoint cosine",
+        {"default": CLUSTERS, "hamerly": CLUSTERS | {"algorithm": "hamerly"}},
+        checked=[{"zero_rows": "first"}],
+        expected_failed=DRAWN_BY_POSITION,
+        broken=BROKEN,
+        any_order={"init": ROWS[:N_CLUSTERS]},
+    ),
+    Entry(
+        MiniBatchKMeans,
+        f"{COMMON} partial_fit",
+        {
+            "nested": CLUSTERS | {"batch_size": 30},
+            "sculley": CLUSTERS | {"batch_size": 30, "schedule": "sculley", "max_iter": 5},
+            "limited": CLUSTERS | {"batch_size": 30, "center_l1": 4.0, "center_nnz": 7},
+        },
+        checked=[{}, {"schedule": "sculley", "n_clusters": 3, "batch_size": 20}],
+        expected_failed=DRAWN_BY_POSITION,
+        broken=BROKEN,
+        any_order={"init": ROWS[:N_CLUSTERS], "schedule": "nested", "batch_size": 10_000},
+    ),
+    Entry(
+        MiniBatchKMeans,
+        f"{COMMON} partial_fit cosine",
+        {"cosine": CLUSTERS | {"batch_size": 30, "metric": "cosine"}},
+        checked=[{"metric": "cosine", "zero_rows": "first", "center_nnz": 5}],
+        expected_failed=DRAWN_BY_POSITION,
+        broken=BROKEN,
+        any_order={"init": ROWS[:N_CLUSTERS], "batch_size": 10_000},
+    ),
+    Entry(
+        Prepare,
+        "transform partial_fit",
+        {
+            "default": {},
+            "tfidf": {"tfidf": True, "unit": True, "log": True},
+            "dropped": {"min_rows": 3, "max_share": 0.4, "dtype": "float64"},
+        },
+        # Not with logarithms, because the checks pass values below -1.
+        checked=[{}, {"tfidf": True, "unit": True, "drop_empty": True}],
+        broken={"test_path_gives_what_the_matrix_gives": "Prepare takes no paths"},
+    ),
+]
+
+# --- cases ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """One variant of an estimator."""
+
+    entry: Entry
+    variant: str
+
+    def __str__(self):
+        return f"{self.entry.kind.__name__}-{self.variant}"
+
+    def make(self, **options):
+        return self.entry.kind(**self.entry.variants[self.variant] | options)
+
+    def offers(self, *needs):
+        return set(needs) <= set(self.entry.offers.split())
+
+    @property
+    def uses(self):
+        """The methods that take rows once it is fitted."""
+        return [name for name in ("predict", "transform") if self.offers(name)]
+
+
+CASES = [Case(entry, variant) for entry in ESTIMATORS for variant in entry.variants]
+
+
+def every_estimator(*needs, where=lambda case: True):
+    """Run a test for every case that offers what it needs."""
+
+    def decorate(test):
+        chosen = []
+        for case in CASES:
+            if case.offers(*needs) and where(case):
+                reason = case.entry.broken.get(test.__name__)
+                marks = () if reason is None else pytest.mark.xfail(reason=reason, strict=True)
+                chosen.append(pytest.param(case, marks=marks, id=str(case)))
+        return pytest.mark.parametrize("case", chosen)(test)
+
+    return decorate
+
+
+# --- what a fit leaves ---------------------------------------------------------------------------
+
+
+def quietly(method, *arguments, **options):
+    """Call a method that may not converge, or may wait for more rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "There are no centers yet")
+        return method(*arguments, **options)
+
+
+OF_COLUMNS = ("feature_names_in_", "feature_names_", "recipe_")
+
+
+def fitted(estimator, *, columns=True):
+    """A copy of all that a fit left, by name, without times; names of columns only if asked for."""
+    names = [name for name in dir(estimator) if name.endswith("_") and not name.startswith("_")]
+    found = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+    if not columns:
+        found = {name: value for name, value in found.items() if name not in OF_COLUMNS}
+    for name in ("feature_names_in_", "feature_names_"):
+        if found.get(name) is not None:
+            found[name] = list(found[name])
+    found["history_"] = [
+        (one.iteration, one.cost, one.shift, one.moved, one.run, one.rows)
+        for one in found.get("history_", [])
+    ]
+    return copy.deepcopy(found)
+
+
+def densely(found):
+    """The same with every matrix as an ndarray: dense rows give dense centers."""
+    return {name: dense(value) if sp.issparse(value) else value for name, value in found.items()}
+
+
+def outcome(case, estimator, X):
+    """What a fit left, and what its methods make of X, with dense matrices throughout."""
+    uses = {name: getattr(estimator, name)(X) for name in case.uses}
+    return densely(fitted(estimator, columns=False) | uses)
