@@ -219,7 +219,7 @@ def test_a_warning_is_a_line(run, matrix):
         (["convert", "/dev/stdin", "y.store"], "is a pipe or a device"),
         (["fit", "x.npz", "-k", 3, "--transpose"], "transpose"),
         (["fit", "x.npz", "-k", 3, "--metalabels"], "no labels"),
-        (["fit", "x.npz", "-k", 3, "--min-rows", 1000], "No column is left"),
+        (["fit", "x.npz", "-k", 3, "--min-df", 1000], "No column is left"),
         (["predict", "missing.st", "x.npz"], "missing.st"),
         (["predict", "x.npz", "x.npz"], "x.npz"),
         (["convert", "x.npz", "no/x.store"], "no folder"),

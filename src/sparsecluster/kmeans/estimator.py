@@ -309,7 +309,7 @@ class CenterEstimator(
         if "recipe_" not in self.__dict__:
             return None
         if self._recipe is None or self._recipe[0] is not self.recipe_:
-            from sparsecluster.prepare.recipe import Recipe
+            from sparsecluster.rows.recipe import Recipe
 
             state = self.recipe_
             if state["names"] is None:

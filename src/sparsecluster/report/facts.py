@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +15,6 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import as_rows
-
-if TYPE_CHECKING:
-    from sparsecluster.prepare.steps import ReadOptions
 
 MOST_COMPARED = 2000  # clusters up to which each is compared with all others
 COMPARED_AT_ONCE = 256
@@ -191,20 +188,6 @@ def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
 
 
 # --- texts ------------------------------------------------------------------------------------
-
-
-def documents(
-    path: Any, estimator: Any, options: ReadOptions | None = None
-) -> Iterator[str] | None:
-    """The documents of a file of text, read in the way of the model; None for other data."""
-    from pathlib import Path
-
-    from sparsecluster.formats.text import TextSource
-    from sparsecluster.prepare.steps import ReadOptions, known_of, open_like
-
-    opened = open_like(Path(path), options or ReadOptions(), known_of(estimator))
-    source = opened.source
-    return source.documents() if isinstance(source, TextSource) else None
 
 
 def texts_of(rows: list[int], texts: Iterable[str], n_rows: int) -> dict[int, str]:

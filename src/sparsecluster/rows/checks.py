@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
 
 from sparsecluster.rows.rows import LARGEST_NORM2, Rows
 
@@ -34,6 +33,8 @@ def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
     """Weights as float64; None where none were given."""
     if sample_weight is None:
         return None
+    from sklearn.utils.validation import _check_sample_weight
+
     weights = _check_sample_weight(
         sample_weight, rows.matrix, dtype=np.float64, ensure_non_negative=True
     )
