@@ -18,14 +18,14 @@ from sparsecluster.cli.screen import Output
 # readers. Until then this is all that is known of it.
 COMMANDS = {
     "fit": "Cluster the rows of a file or a store, and show the clusters.",
-    "predict": """Tell the cluster of each row of a file, block by block: it may be larger than memory.
+    "predict": """Tell the cluster of each row of a file, which may be larger than memory.
 
     The file is read as that of the model was: with its vocabulary and its weights.""",
     "convert": """Write the rows of a file into a store: memory-mapped, for data larger than memory.
 
     The store is there when it is whole; a conversion that is interrupted leaves nothing behind.""",
     "inspect": "Tell what a data file, a store or a model holds.",
-    "report": """Write a page about a model: how the fit went, its clusters with sizes and top terms.
+    "report": """Write a page about a model: how the fit went, the sizes and top terms of clusters.
 
     With data also how far their rows are from the centers, and which are nearest. They are read as
     those of the model were, block by block: they may be larger than memory.""",

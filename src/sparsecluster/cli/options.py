@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
 from sparsecluster.formats.registry import FORMATS, all_options
 from sparsecluster.formats.source import Option
@@ -61,7 +62,8 @@ def _field(declared: Option, formats: list[str]) -> tuple[str, Any, Any]:
     """The field of a group of options for an option of some formats."""
     help = f"For {', '.join(formats)}: {declared.help[0].lower()}{declared.help[1:]}"
     negative: Any = declared.negative or ()
-    kind = Annotated[declared.kind | None, option(READING, help, negative=negative)]
+    shown = option(READING, help, negative=negative)
+    kind: Any = Annotated[declared.kind | None, shown]
     return declared.name, kind, field(default=None)
 
 
@@ -80,6 +82,12 @@ else:
     )
 
 
+def _count_or_share(_: Any, tokens: Sequence[Token]) -> float:
+    """An integer or a float, as it is written: 1 is a row, 1.0 are all."""
+    written = tokens[0].value
+    return int(written) if written.lstrip("+-").isdecimal() else float(written)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Preparing:
@@ -96,12 +104,20 @@ class Preparing:
         False
     )
     min_df: Annotated[
-        int | float,
-        option(PREPARING, "Drop columns that occur in fewer rows, or a smaller share (0.01)."),
+        float,
+        option(
+            PREPARING,
+            "Drop columns that occur in fewer rows, or a smaller share (0.01).",
+            converter=_count_or_share,
+        ),
     ] = 0
     max_df: Annotated[
-        int | float,
-        option(PREPARING, "Drop columns that occur in more rows, or a larger share (0.2)."),
+        float,
+        option(
+            PREPARING,
+            "Drop columns that occur in more rows, or a larger share (0.2).",
+            converter=_count_or_share,
+        ),
     ] = 1.0
     drop_empty: Annotated[
         bool, option(PREPARING, "Drop columns that occur in no row.", negative=())

@@ -164,8 +164,9 @@ class Transform:
         #: of the rows that this gives
         self.recipe = fitted
         if fitted.format is None:
-            sizes = {"n_columns": fitted.n_columns, "n_features": fitted.n_features}
-            made = made if made.prepare is not None else replace(made, **sizes)
+            if made.prepare is None:
+                n_columns, n_features = fitted.n_columns, fitted.n_features
+                made = replace(made, n_columns=n_columns, n_features=n_features)
             self.recipe = replace(made, names=fitted.names)
 
     @property
@@ -258,8 +259,8 @@ def _of_store(rows: StoredRows, wanted: Recipe) -> Recipe:
     check_belong(wanted.options, set(), "a store")
     if wanted.format is not None:
         raise ValueError("format: no effect on a store.")
-    sizes = {"n_columns": rows.n_features, "n_features": rows.n_features}
-    return rows.recipe or Recipe(names=rows.feature_names, **sizes)
+    n_features, names = rows.n_features, rows.feature_names
+    return rows.recipe or Recipe(n_columns=n_features, n_features=n_features, names=names)
 
 
 def _of_file(

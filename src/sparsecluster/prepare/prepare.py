@@ -13,7 +13,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from sparsecluster.prepare.pieces import Piece, joined, pieces_of, row_lengths
+from sparsecluster.prepare.pieces import (
+    Piece,
+    joined,
+    occurrences,
+    pieces_of,
+    row_counts,
+    row_lengths,
+)
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.recipe import FLAGS, check_preparation, check_preparation_state
 from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
@@ -123,7 +130,7 @@ class Prepare(TransformerMixin, BaseEstimator):
         shape = np.shape(X) if not hasattr(X, "shape") else X.shape
         grows = not known or (len(shape) == 2 and shape[1] > known)
         rows = self._check_rows(X, reset=grows, keep_names=True)
-        self._add(rows.n_rows, _row_counts(rows))
+        self._add(rows.n_rows, row_counts(rows))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -142,14 +149,14 @@ class Prepare(TransformerMixin, BaseEstimator):
         width = int(np.max(indices, initial=-1)) + 1
         if n_features is not None and width > n_features:
             raise ValueError(f"The block has a column {width - 1}, but n_features={n_features}.")
-        self._add(len(indptr) - 1, _occurrences(indices, data, n_features or width))
+        self._add(len(indptr) - 1, occurrences(indices, data, n_features or width))
         return self
 
     def _fit(self, X: Any) -> Rows:
         """Count X alone; its checked rows."""
         self.check_parameters()
         rows = self._check_rows(X, reset=True)
-        self._settle(rows.n_rows, _row_counts(rows))
+        self._settle(rows.n_rows, row_counts(rows))
         self._refuse_no_columns()
         return rows
 
@@ -176,11 +183,16 @@ class Prepare(TransformerMixin, BaseEstimator):
 
     def _dropped(self) -> tuple[np.ndarray, np.ndarray]:
         """Which columns occur too rarely, and which too often."""
-        counts, shares = self.row_counts_, self.row_counts_ / max(self.n_rows_, 1)
+        rare = self._counts_or_shares(self.min_df) < self.min_df
+        frequent = self._counts_or_shares(self.max_df) > self.max_df
+        return rare | (self.row_counts_ < int(self.drop_empty)), frequent
+
+    def _counts_or_shares(self, limit: Any) -> np.ndarray:
+        """What is compared with a limit, an integer or a float."""
+        if isinstance(limit, Integral):
+            return self.row_counts_
         # Of 100 rows 29 are not more than a share of 0.29; by 0.29 * 100 they would be.
-        rare = (counts if isinstance(self.min_df, Integral) else shares) < self.min_df
-        frequent = (counts if isinstance(self.max_df, Integral) else shares) > self.max_df
-        return rare | (counts < int(self.drop_empty)), frequent
+        return self.row_counts_ / max(self.n_rows_, 1)
 
     def _refuse_no_columns(self) -> None:
         if self.columns_ is None or len(self.columns_):
@@ -320,8 +332,6 @@ class Prepare(TransformerMixin, BaseEstimator):
         """Number of columns that are kept."""
         return len(self.row_counts_ if self.columns_ is None else self.columns_)
 
-    # --- files --------------------------------------------------------------------------------
-
     def get_state(self) -> dict[str, Any]:
         """What a file has to keep: parameters and `n_rows` for JSON, `row_counts` as an array.
 
@@ -330,10 +340,7 @@ class Prepare(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "row_counts_")
         flags = {name: bool(getattr(self, name)) for name in FLAGS}
         dtype = None if self.dtype is None else np.dtype(self.dtype).name
-        limits = {
-            name: int(value) if isinstance(value, Integral) else float(value)
-            for name, value in (("min_df", self.min_df), ("max_df", self.max_df))
-        }
+        limits = {name: np.asarray(getattr(self, name)).item() for name in ("min_df", "max_df")}
         return {
             "parameters": {**limits, **flags, "norm": self.norm, "dtype": dtype},
             "n_rows": int(self.n_rows_),
@@ -357,8 +364,6 @@ class Prepare(TransformerMixin, BaseEstimator):
         prepare = cls(**state["parameters"])
         prepare._settle(state["n_rows"], state["row_counts"].astype(np.int64))
         return prepare
-
-    # --- checks -------------------------------------------------------------------------------
 
     def check_parameters(self) -> None:
         """Refuse parameters that cannot be, by name."""
@@ -392,18 +397,3 @@ class Prepare(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _occurrences(indices: Any, data: Any, n_features: int) -> np.ndarray:
-    """How many entries of each column are not zero."""
-    occurs = np.asarray(data) != 0
-    indices = np.asarray(indices)
-    return np.bincount(indices if occurs.all() else indices[occurs], minlength=n_features)
-
-
-def _row_counts(rows: Rows) -> np.ndarray:
-    """How many rows each column occurs in."""
-    if not rows.sparse:
-        return np.count_nonzero(rows.matrix, axis=0).astype(np.int64)
-    end = rows.matrix.indptr[-1]
-    return _occurrences(rows.matrix.indices[:end], rows.matrix.data[:end], rows.n_features)

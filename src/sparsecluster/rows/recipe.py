@@ -176,11 +176,10 @@ def check_preparation_state(state: Any) -> None:
 def check_preparation(parameters: dict[str, Any]) -> None:
     """Refuse parameters of `Prepare` that cannot be, by name."""
     for name in ("min_df", "max_df"):
-        value = parameters[name]
-        least = int(name == "max_df")
-        whole = isinstance(value, Integral) and not isinstance(value, bool) and value >= least
-        share = isinstance(value, Real) and not isinstance(value, Integral) and 0 <= value <= 1
-        if not (whole or share) or (name == "max_df" and value == 0):
+        value, least = parameters[name], int(name == "max_df")
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        most: Any = np.inf if isinstance(value, Integral) else 1
+        if not (number and 0 <= value <= most) or (name == "max_df" and value == 0):
             raise ValueError(
                 f"{name} must be an integer of at least {least} (rows) or a float from 0 to 1 "
                 f"(a share of the rows), got {value!r}."
@@ -230,7 +229,8 @@ def _translated(old: dict[str, Any]) -> dict[str, Any]:
     text, prepare, n_features = old["text"], old["prepare"], old["n_columns"]
     options = {name: old[name] for name in _OLD_OPTIONS if old[name] is not None}
     if text is not None:
-        options = {name: text[name] for name, usual in _OLD_TEXT.items() if text[name] != usual}
+        given = {name: plain(text[name]) for name in _OLD_TEXT}
+        options = {name: value for name, value in given.items() if value != _OLD_TEXT[name]}
         if "ngrams" in options:
             options["ngram_range"] = [1, options.pop("ngrams")]
     if prepare is not None:
