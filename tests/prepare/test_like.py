@@ -1,5 +1,6 @@
 """Files read in the way of others: the labels of the model, or a refusal, never other labels."""
 
+import json
 from itertools import product
 
 import numpy as np
@@ -143,6 +144,21 @@ def text(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("\n".join(TEXTS))
     return path
+
+
+def test_a_recipe_is_an_example_too(text, tmp_path):
+    rows = read(text, ngram_range=(1, 2), prepare=Prepare(tfidf=True, min_df=2, norm="l2"))
+    for like in (rows.recipe, type(rows.recipe).from_state(rows.recipe.get_state())):
+        again = read(text, like=like)
+        assert np.array_equal(again.matrix.toarray(), rows.matrix.toarray())
+        assert again.recipe.described() == rows.recipe.described()
+
+
+def test_the_words_of_a_recipe_are_plain_data(text):
+    state = read(text, stop_words=("and",), prepare=Prepare(max_df=0.9)).recipe.get_state()
+    arrays = (state.pop("names"), state["prepare"].pop("row_counts"))
+    assert all(isinstance(array, np.ndarray) for array in arrays)
+    assert json.loads(json.dumps(state)) == state
 
 
 def test_counts_of_the_same_words_are_weighted(text, tmp_path):

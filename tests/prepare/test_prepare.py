@@ -276,6 +276,25 @@ def test_a_column_that_was_not_counted_is_refused():
         Prepare(norm="l2").fit(np.eye(2)).apply([0, 1], [2], np.ones(1))
 
 
+@pytest.mark.parametrize("min_df", [1, 2, 3, 0.0, 0.3, 0.7])
+@pytest.mark.parametrize("max_df", [1.0, 0.9, 0.5, 2, 3, 4])
+def test_limits_are_those_of_scikit_learn(min_df, max_df):
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts = ["a b c d", "a b c", "a b e", "a b f"]
+    options = {"token_pattern": r"\w"}
+    X = CountVectorizer(**options).fit_transform(texts).astype(float)
+    try:
+        limited = CountVectorizer(min_df=min_df, max_df=max_df, **options).fit(texts)
+    except ValueError:  # it says of some limits that they exclude each other
+        with pytest.raises(ValueError, match="No column is left"):
+            Prepare(min_df=min_df, max_df=max_df).fit(X)
+        return
+    prepare = Prepare(min_df=min_df, max_df=max_df).fit(X)
+    names = prepare.get_feature_names_out(list("abcdef"))
+    assert names.tolist() == limited.get_feature_names_out().tolist()
+
+
 @pytest.mark.parametrize(
     "option",
     [
