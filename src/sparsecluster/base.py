@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.prepare.recipe import Recipe
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.parameters import By, Constraint, Function, check_table, integer
+from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import Callback, IterationRecord, describe

@@ -60,6 +60,12 @@ def test_command_line_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+def test_help_of_a_command_needs_no_scikit_learn():
+    code = "import sys, sparsecluster.cli.convert; print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -52,6 +52,27 @@ def matrix(tmp_path):
     return X
 
 
+def test_what_was_asked_is_what_is_told(run, documents):
+    asked = ["--min-df", 5, "--max-df", 0.9, "--ngram-range", "1,2", "--norm", "l2", "--keep-case"]
+    assert run("convert", documents, "w.store", *asked).status == 0
+    for made in ("w.store", "m.st"):
+        told = json.loads(run("inspect", made, "--json").out)["recipe"]
+        assert told == {
+            "text": {"lowercase": False, "ngram_range": [1, 2]},
+            "values": {"min_df": 5, "max_df": 0.9, "norm": "l2"},
+        }
+        assert "min_df=5, max_df=0.9, norm=l2" in run("inspect", made).out
+        run("fit", "w.store", "-k", 2, "--model", "m.st")
+    assert run("report", "m.st").status == 0
+    assert "min_df=5, max_df=0.9, norm=l2" in (documents.parent / "m.html").read_text()
+
+
+@pytest.mark.parametrize("option", [("--unit",), ("--norm", "l2")])
+def test_unit_rows_by_either_word(run, matrix, option):
+    assert run("convert", "x.npz", "u.store", *option).status == 0
+    assert open_store("u.store").recipe.described() == {"values": {"norm": "l2"}}
+
+
 def test_convert_then_fit_then_predict(run, documents):
     assert run("convert", documents, "w.store", "--tfidf", "--unit").status == 0
     rows = open_store("w.store")
@@ -227,7 +248,7 @@ def test_a_warning_is_a_line(run, matrix):
         (["convert", "/dev/stdin", "y.store"], "is a pipe or a device"),
         (["fit", "x.npz", "-k", 3, "--transpose"], "transpose"),
         (["fit", "x.npz", "-k", 3, "--metalabels"], "no labels"),
-        (["fit", "x.npz", "-k", 3, "--min-rows", 1000], "No column is left"),
+        (["fit", "x.npz", "-k", 3, "--min-df", 1000], "No column is left"),
         (["predict", "missing.st", "x.npz"], "missing.st"),
         (["predict", "x.npz", "x.npz"], "x.npz"),
         (["convert", "x.npz", "no/x.store"], "no folder"),

@@ -126,12 +126,9 @@ def test_a_block_of_text_ends_with_its_rows_too(tmp_path, monkeypatch):
 
 
 def test_very_many_labels_are_not_made_into_rows(tmp_path):
-    from sparsecluster.prepare.convert import convert_file
-    from sparsecluster.prepare.steps import ReadOptions
-
     (tmp_path / "x.svm").write_text("2147483646 1:1\n")
     with pytest.raises(ReadError, match=r"x\.svm claims 2,147,483,647 rows for 1 entry"):
-        convert_file(tmp_path / "x.svm", tmp_path / "x.store", ReadOptions(), metalabels=True)
+        convert(tmp_path / "x.svm", tmp_path / "x.store", metalabels=True)
 
 
 def test_a_tall_array_with_few_columns_is_believed(tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ def assert_convert_gives_what_read_gives(path, out, **options):
 # --- labels ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prepare", [None, Prepare(unit=True)])
+@pytest.mark.parametrize("prepare", [None, Prepare(norm="l2")])
 @pytest.mark.parametrize(
     "text", ["3,1 1:1\n2 2:1\n", "1,3,1 1:1\n2 2:1\n", "2,2 1:1\n1 2:1\n", "1 1:1\n 2:1\n4,0 1:2\n"]
 )
@@ -71,10 +71,10 @@ def test_a_header_of_more_labels_than_are_counted_does_not_wrap_around(tmp_path)
 def test_a_store_that_does_not_open_is_not_left_behind(tmp_path, monkeypatch):
     (tmp_path / "x.svm").write_text("1 1:1\n")
 
-    def broken(path, **_):
+    def broken(folder, path):
         raise ReadError(f"{path} is damaged.")
 
-    monkeypatch.setattr(convert_module, "open_store", broken)
+    monkeypatch.setattr(convert_module, "open_unnamed", broken)
     with pytest.raises(ReadError):
         convert(tmp_path / "x.svm", tmp_path / "x.store")
     assert os.listdir(tmp_path) == ["x.svm"]
@@ -151,7 +151,7 @@ def test_every_matrix_is_converted_as_it_is_read(tmp_path_factory, format):
     def check(data, matrix):
         folder = tmp_path_factory.mktemp("files")
         path = write(folder, format, matrix, data.draw)
-        prepare = data.draw(st.sampled_from([None, Prepare(unit=True)]))
+        prepare = data.draw(st.sampled_from([None, Prepare(norm="l2")]))
         assert_convert_gives_what_read_gives(path, folder / "x.store", prepare=prepare)
 
     check()

@@ -1,5 +1,6 @@
 """Files read in the way of others: the labels of the model, or a refusal, never other labels."""
 
+import json
 from itertools import product
 
 import numpy as np
@@ -22,8 +23,8 @@ from sparsecluster import (
 
 PREPARE = {
     "counts": None,
-    "tf-idf": Prepare(tfidf=True, unit=True),
-    "dropped": Prepare(tfidf=True, min_rows=12, log=True),
+    "tf-idf": Prepare(tfidf=True, norm="l2"),
+    "dropped": Prepare(tfidf=True, min_df=12, log=True),
 }
 SOURCES = ("svm from zero", "svm from one", "npz", "store", "prepared store", "matrix")
 
@@ -111,9 +112,9 @@ def test_a_store_that_is_converted_again_keeps_its_recipe(files, tmp_path):
 def test_prepared_data_are_not_prepared_again(files, tmp_path):
     folder, _ = files["plain"]
     with pytest.raises(ValueError, match="prepared already"):
-        convert(folder / "tf-idf.store", tmp_path / "x.store", prepare=Prepare(unit=True))
+        convert(folder / "tf-idf.store", tmp_path / "x.store", prepare=Prepare(norm="l2"))
     with pytest.raises(ValueError, match="prepared already"):
-        read(folder / "tf-idf.store", prepare=Prepare(unit=True))
+        read(folder / "tf-idf.store", prepare=Prepare(norm="l2"))
 
 
 def test_another_type_of_values_is_only_that(files):
@@ -145,8 +146,23 @@ def text(tmp_path):
     return path
 
 
+def test_a_recipe_is_an_example_too(text, tmp_path):
+    rows = read(text, ngram_range=(1, 2), prepare=Prepare(tfidf=True, min_df=2, norm="l2"))
+    for like in (rows.recipe, type(rows.recipe).from_state(rows.recipe.get_state())):
+        again = read(text, like=like)
+        assert np.array_equal(again.matrix.toarray(), rows.matrix.toarray())
+        assert again.recipe.described() == rows.recipe.described()
+
+
+def test_the_words_of_a_recipe_are_plain_data(text):
+    state = read(text, stop_words=("and",), prepare=Prepare(max_df=0.9)).recipe.get_state()
+    arrays = (state.pop("names"), state["prepare"].pop("row_counts"))
+    assert all(isinstance(array, np.ndarray) for array in arrays)
+    assert json.loads(json.dumps(state)) == state
+
+
 def test_counts_of_the_same_words_are_weighted(text, tmp_path):
-    model = KMeans(2, random_state=0).fit(read(text, prepare=Prepare(tfidf=True, unit=True)))
+    model = KMeans(2, random_state=0).fit(read(text, prepare=Prepare(tfidf=True, norm="l2")))
     convert(text, tmp_path / "a.store")
     rows = read(tmp_path / "a.store", like=model)
     assert np.array_equal(rows.matrix.data, read(text, like=model).matrix.data)
@@ -188,8 +204,8 @@ def test_column_and_encoding_are_the_files_own(text, tmp_path):
     table.write_text("title,body\n" + "".join(f'x,"{one}"\n' for one in TEXTS), encoding="utf-16")
     rows = read(table, text=TextOptions(column="body", encoding="utf-16"), like=model)
     assert np.array_equal(model.predict(rows), model.labels_)
-    with pytest.raises(ValueError, match="ngrams=2"):
-        read(text, text=TextOptions(ngrams=2), like=model)
+    with pytest.raises(ValueError, match="ngram_range"):
+        read(text, text=TextOptions(ngram_range=(1, 2)), like=model)
 
 
 # --- other options ----------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_labels_are_directions_of_the_sums_of_their_instances(kind, layout, Y):
 
 
 def test_without_scaling_the_sums_are_left(Z, Y):
-    X = metalabels(csr(Z), Y, unit=False)
+    X = metalabels(csr(Z), Y, norm=None)
     np.testing.assert_allclose(X.toarray(), Y.T @ Z, rtol=1e-13)
 
 
@@ -97,17 +97,17 @@ def test_labels_without_instances_are_zero_rows(Z, Y):
 
 def test_a_label_listed_twice_counts_once():
     Z = csr([[1.0, 0], [0, 1.0]])
-    X = metalabels(Z, [[0, 0], [0]], unit=False)
+    X = metalabels(Z, [[0, 0], [0]], norm=None)
     assert X.toarray().tolist() == [[1.0, 1.0]]
 
 
 def test_an_entry_of_a_matrix_stored_twice_counts_once():
     Y = sp.coo_array((np.ones(3), ([0, 0, 1], [0, 0, 0])), shape=(2, 1))
-    assert metalabels(np.eye(2), Y, unit=False).toarray().tolist() == [[1.0, 1.0]]
+    assert metalabels(np.eye(2), Y, norm=None).toarray().tolist() == [[1.0, 1.0]]
 
 
 def test_equal_instances_all_count():
-    X = metalabels(csr([[1.0, 0], [1.0, 0], [0, 1.0]]), [[0], [0], [0]], unit=False)
+    X = metalabels(csr([[1.0, 0], [1.0, 0], [0, 1.0]]), [[0], [0], [0]], norm=None)
     assert X.toarray().tolist() == [[2.0, 1.0]]
 
 
@@ -162,7 +162,7 @@ def test_instances_that_are_not_finite_are_named():
 
 def test_sums_too_large_for_float32_are_refused():
     with pytest.raises(ValueError, match=r"label 1 .* column 0"):
-        metalabels(csr([[3e38], [3e38]], np.float32), [[1], [1]], unit=False)
+        metalabels(csr([[3e38], [3e38]], np.float32), [[1], [1]], norm=None)
 
 
 # --- real sets -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from support.data import LAYOUTS, counts, csr, dense, directions, gaps, signed, 
 from sparsecluster import KMeans, Prepare
 from sparsecluster.prepare import pieces as module
 
-ALL = {"min_rows": 2, "max_share": 0.6, "log": True, "tfidf": True, "unit": True}
+ALL = {"min_df": 2, "max_df": 0.6, "log": True, "tfidf": True, "norm": "l2"}
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_idf_is_that_of_scikit_learn(X, layout):
 
 
 def test_tfidf_of_unit_rows_is_that_of_scikit_learn(X):
-    prepared = Prepare(tfidf=True, unit=True).fit_transform(csr(X))
+    prepared = Prepare(tfidf=True, norm="l2").fit_transform(csr(X))
     expected = TfidfTransformer(norm="l2").fit_transform(csr(X))
     np.testing.assert_allclose(prepared.toarray(), expected.toarray(), rtol=1e-15)
 
@@ -46,7 +46,7 @@ def test_tfidf_of_unit_rows_is_that_of_scikit_learn(X):
 @pytest.mark.parametrize("kind", [text, signed, gaps])
 def test_unit_rows_are_those_of_scikit_learn(kind):
     X = kind(np.random.default_rng(1))
-    prepared = Prepare(unit=True).fit_transform(csr(X))
+    prepared = Prepare(norm="l2").fit_transform(csr(X))
     np.testing.assert_allclose(prepared.toarray(), Normalizer().transform(X), rtol=1e-15)
 
 
@@ -55,7 +55,7 @@ def test_columns_are_those_of_count_vectorizer():
     texts = [" ".join(f"w{word:02}" for word in rng.zipf(1.5, 8) if word < 100) for _ in range(64)]
     every = CountVectorizer().fit(texts)
     some = CountVectorizer(min_df=3, max_df=0.25).fit(texts)
-    prepare = Prepare(min_rows=3, max_share=0.25).fit(every.transform(texts))
+    prepare = Prepare(min_df=3, max_df=0.25).fit(every.transform(texts))
     names = prepare.get_feature_names_out(every.get_feature_names_out())
     assert names.tolist() == some.get_feature_names_out().tolist()
     assert 0 < len(names) < len(every.vocabulary_)
@@ -65,7 +65,7 @@ def test_a_share_that_is_met_exactly_is_not_exceeded():
     # In floats 0.29 * 100 is less than 29.
     X = np.ones((100, 2))
     X[29:, 0] = 0
-    assert Prepare(max_share=0.29).fit(X).columns_.tolist() == [0]
+    assert Prepare(max_df=0.29).fit(X).columns_.tolist() == [0]
 
 
 def test_logarithms_are_of_one_more(X):
@@ -89,7 +89,7 @@ def test_steps_come_in_the_order_drop_log_idf_unit(X):
 def test_dropping_empty_columns_is_a_minimum_of_one_row():
     X = csr(gaps(np.random.default_rng(3)))
     dropped = Prepare(drop_empty=True).fit(X)
-    assert dropped.columns_.tolist() == Prepare(min_rows=1).fit(X).columns_.tolist()
+    assert dropped.columns_.tolist() == Prepare(min_df=1).fit(X).columns_.tolist()
     assert set(range(150)) - set(dropped.columns_.tolist()) >= {0, 40, 41, 149}
 
 
@@ -106,7 +106,7 @@ def test_duplicate_entries_are_one_occurrence_with_their_sum():
 
 
 def test_rows_whose_squares_underflow_get_unit_length():
-    prepared = Prepare(unit=True).fit_transform(csr([[3e-200, 4e-200], [0, 0]]))
+    prepared = Prepare(norm="l2").fit_transform(csr([[3e-200, 4e-200], [0, 0]]))
     np.testing.assert_allclose(prepared.toarray(), [[0.6, 0.8], [0, 0]])
 
 
@@ -123,7 +123,7 @@ def test_rows_whose_squares_underflow_get_unit_length():
 )
 def test_results_do_not_depend_on_the_blocks(X, cuts, dtype):
     X = np.hstack([X, np.arange(len(X))[:, None] % 2])  # one column that is never dropped
-    options = {**ALL, "min_rows": 1}
+    options = {**ALL, "min_df": 1}
     whole = Prepare(**options).fit(csr(X, dtype))
     bounds = [0, *sorted(min(cut, len(X)) for cut in cuts), len(X)]
     blocks = [csr(X[i:j], dtype) for i, j in pairwise(bounds) if i < j]
@@ -137,9 +137,9 @@ def test_results_do_not_depend_on_the_blocks(X, cuts, dtype):
 
 def test_long_rows_do_not_depend_on_the_pieces_they_are_computed_in(monkeypatch):
     X = csr(np.random.default_rng(4).lognormal(size=(40, 3000)))
-    whole = Prepare(log=True, tfidf=True, unit=True).fit_transform(X)
+    whole = Prepare(log=True, tfidf=True, norm="l2").fit_transform(X)
     monkeypatch.setattr(module, "PIECE", 7001)
-    pieces = Prepare(log=True, tfidf=True, unit=True).fit_transform(X)
+    pieces = Prepare(log=True, tfidf=True, norm="l2").fit_transform(X)
     np.testing.assert_array_equal(whole.data, pieces.data)
 
 
@@ -179,7 +179,7 @@ def test_columns_counted_from_plain_arrays_have_no_names():
 
 
 def test_a_block_without_rows_stays_one():
-    prepare = Prepare(tfidf=True, min_rows=1).fit(csr([[1.0, 0]]))
+    prepare = Prepare(tfidf=True, min_df=1).fit(csr([[1.0, 0]]))
     empty = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
     indptr, indices, data = prepare.count(*empty).apply(*empty)
     assert (indptr.tolist(), len(indices), data.dtype) == ([0], 0, np.float32)
@@ -192,16 +192,16 @@ def test_a_block_without_rows_stays_one():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_is_copied_where_nothing_changes(X, layout):
     matrix = LAYOUTS[layout](X, np.float32)
-    assert Prepare(max_share=1.0, dtype="float32").fit(matrix).transform(matrix) is matrix
+    assert Prepare(max_df=1.0, dtype="float32").fit(matrix).transform(matrix) is matrix
 
 
 def test_a_given_type_is_that_of_the_result(X):
-    assert Prepare(unit=True, dtype=np.float32).fit_transform(csr(X)).dtype == np.float32
+    assert Prepare(norm="l2", dtype=np.float32).fit_transform(csr(X)).dtype == np.float32
 
 
 @pytest.mark.parametrize("form", ["coo", "csc", "lil", "bsr"])
 def test_other_formats_become_sorted_rows_with_int32(X, form):
-    prepared = Prepare(unit=True, min_rows=2).fit_transform(csr(X, index=np.int64).asformat(form))
+    prepared = Prepare(norm="l2", min_df=2).fit_transform(csr(X, index=np.int64).asformat(form))
     assert prepared.format == "csr"
     assert prepared.indices.dtype == np.int32
     assert prepared.has_canonical_format
@@ -229,7 +229,7 @@ def test_values_that_are_not_finite_are_named(value):
 
 
 def test_logarithm_of_values_below_minus_one_is_refused_by_row_and_column():
-    prepare = Prepare(log=True, min_rows=1).fit(csr([[1.0, 0, 1.0]]))
+    prepare = Prepare(log=True, min_df=1).fit(csr([[1.0, 0, 1.0]]))
     with pytest.raises(ValueError, match=r"row 11, column 2 has -1\. "):
         prepare.apply([0, 1, 2], [0, 2], np.array([1.0, -1.0]), first_row=10)
 
@@ -241,12 +241,12 @@ def test_values_too_large_for_the_type_asked_for_are_refused():
 
 def test_no_column_left_is_refused_with_the_reason():
     X = csr([[1.0, 1, 0], [1, 0, 1]])
-    with pytest.raises(ValueError, match=r"of 3 columns, 2 occur in fewer than 2 .* and 1 in more"):
-        Prepare(min_rows=2, max_share=0.5).fit(X)
+    with pytest.raises(ValueError, match=r"of 3 columns, 2 occur in too few .* and 1 in too many"):
+        Prepare(min_df=2, max_df=0.5).fit(X)
 
 
 def test_no_column_left_yet_may_change_with_more_rows():
-    prepare = Prepare(min_rows=2).partial_fit(csr([[1.0, 0]]))
+    prepare = Prepare(min_df=2).partial_fit(csr([[1.0, 0]]))
     with pytest.raises(ValueError, match="No column is left"):
         prepare.transform(csr([[1.0, 0]]))
     assert prepare.partial_fit(csr([[1.0, 0]])).columns_.tolist() == [0]
@@ -261,23 +261,47 @@ def test_rows_that_are_refused_change_no_counts():
 
 def test_values_of_a_block_that_are_integers_are_refused():
     with pytest.raises(ValueError, match="float32 or float64, got int64"):
-        Prepare(unit=True).fit(np.eye(2)).apply([0, 1], [1], np.array([3]))
+        Prepare(norm="l2").fit(np.eye(2)).apply([0, 1], [1], np.array([3]))
 
 
 def test_a_column_that_was_not_counted_is_refused():
     with pytest.raises(ValueError, match="has a column 2, but 2 columns were counted"):
-        Prepare(unit=True).fit(np.eye(2)).apply([0, 1], [2], np.ones(1))
+        Prepare(norm="l2").fit(np.eye(2)).apply([0, 1], [2], np.ones(1))
+
+
+@pytest.mark.parametrize("min_df", [1, 2, 3, 0.0, 0.3, 0.7])
+@pytest.mark.parametrize("max_df", [1.0, 0.9, 0.5, 2, 3, 4])
+def test_limits_are_those_of_scikit_learn(min_df, max_df):
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts = ["a b c d", "a b c", "a b e", "a b f"]
+    options = {"token_pattern": r"\w"}
+    X = CountVectorizer(**options).fit_transform(texts).astype(float)
+    try:
+        limited = CountVectorizer(min_df=min_df, max_df=max_df, **options).fit(texts)
+    except ValueError:  # it says of some limits that they exclude each other
+        with pytest.raises(ValueError, match="No column is left"):
+            Prepare(min_df=min_df, max_df=max_df).fit(X)
+        return
+    prepare = Prepare(min_df=min_df, max_df=max_df).fit(X)
+    names = prepare.get_feature_names_out(list("abcdef"))
+    assert names.tolist() == limited.get_feature_names_out().tolist()
 
 
 @pytest.mark.parametrize(
     "option",
     [
-        {"min_rows": -1},
-        {"min_rows": 0.5},
-        {"max_share": 0},
-        {"max_share": 1.5},
+        {"min_df": -1},
+        {"min_df": 1.5},
+        {"min_df": True},
+        {"min_df": float("nan")},
+        {"max_df": 0},
+        {"max_df": 0.0},
+        {"max_df": 1.5},
+        {"max_df": True},
         {"log": "log1p"},
-        {"unit": 1},
+        {"norm": "l1"},
+        {"norm": True},
         {"dtype": "int32"},
         {"dtype": "text"},
     ],

@@ -81,6 +81,15 @@ def test_what_is_no_file_is_refused(tmp_path, name):
         read(tmp_path / name)
 
 
+def test_errors_are_of_one_family():
+    from sparsecluster import StoreError
+    from sparsecluster.rows.errors import SparseClusterError
+
+    for error in (ReadError, StoreError):
+        assert issubclass(error, SparseClusterError)
+        assert issubclass(error, ValueError)
+
+
 def test_an_empty_file_is_refused(tmp_path):
     with pytest.raises(ReadError, match="no rows"):
         read(write(tmp_path, "a.svm", ""))
@@ -88,9 +97,9 @@ def test_an_empty_file_is_refused(tmp_path):
 
 def test_options_of_other_formats_are_refused(tmp_path):
     path = write(tmp_path, "a.svm", "1 1:2\n")
-    with pytest.raises(ValueError, match="transpose: of no use"):
+    with pytest.raises(ValueError, match="transpose: no effect"):
         read(path, transpose=True)
-    with pytest.raises(ValueError, match="text: of no use"):
+    with pytest.raises(ValueError, match="token_pattern: no effect"):
         read(path, text=TextOptions())
 
 
@@ -129,17 +138,17 @@ def test_the_type_of_values_can_be_chosen(tmp_path, dtype):
         max_size=12,
     ),
     tokens=st.integers(1, 20),
-    ngrams=st.integers(1, 3),
+    longest=st.integers(1, 3),
     lowercase=st.booleans(),
     strip=st.sampled_from([None, "ascii", "unicode"]),
 )
 def test_text_is_counted_as_by_scikit_learn(
-    tmp_path_factory, documents, tokens, ngrams, lowercase, strip
+    tmp_path_factory, documents, tokens, longest, lowercase, strip
 ):
     path = tmp_path_factory.mktemp("text") / "a.txt"
     path.write_bytes("".join(f"{line}\n" for line in documents).encode())
-    options = TextOptions(ngrams=ngrams, lowercase=lowercase, strip_accents=strip)
-    vectorizer = CountVectorizer(ngram_range=(1, ngrams), lowercase=lowercase, strip_accents=strip)
+    options = TextOptions(ngram_range=(1, longest), lowercase=lowercase, strip_accents=strip)
+    vectorizer = CountVectorizer(ngram_range=(1, longest), lowercase=lowercase, strip_accents=strip)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_module, "BLOCK_TOKENS", tokens)
         try:
@@ -204,7 +213,10 @@ def test_an_encoding_can_be_chosen(tmp_path):
     "options",
     [
         {"encoding": "klingon"},
-        {"ngrams": 0},
+        {"ngram_range": (0, 1)},
+        {"ngram_range": (2, 1)},
+        {"ngram_range": 2},
+        {"ngram_range": (1, 2, 3)},
         {"token_pattern": "("},
         {"stop_words": "klingon"},
         {"strip_accents": "all"},
@@ -212,7 +224,7 @@ def test_an_encoding_can_be_chosen(tmp_path):
     ],
 )
 def test_options_that_cannot_be_used_are_refused(options):
-    with pytest.raises(ValueError, match=r"encoding|ngrams|text options|column"):
+    with pytest.raises(ValueError, match=r"encoding|ngram_range|text options|column"):
         TextOptions(**options)
 
 
@@ -221,7 +233,7 @@ def test_options_that_cannot_be_used_are_refused(options):
 
 def test_a_model_reads_text_as_its_own_was_read(tmp_path):
     path = write(tmp_path, "a.txt", "\n".join(DOCUMENTS))
-    model = KMeans(2, random_state=0).fit(read(path, prepare=Prepare(tfidf=True, unit=True)))
+    model = KMeans(2, random_state=0).fit(read(path, prepare=Prepare(tfidf=True, norm="l2")))
     model.save(tmp_path / "m.safetensors")
     loaded = load_model(tmp_path / "m.safetensors")
     new = write(tmp_path, "b.txt", "green apple with unheard words\nblue sky\n")
@@ -261,12 +273,12 @@ def test_text_for_a_model_of_other_files_is_refused(tmp_path):
 def test_prepare_and_like_exclude_each_other(tmp_path):
     path = write(tmp_path, "a.txt", "red apple\n")
     with pytest.raises(ValueError, match="exclude each other"):
-        read(path, prepare=Prepare(unit=True), like=read(path))
+        read(path, prepare=Prepare(norm="l2"), like=read(path))
 
 
 def test_dropped_columns_of_a_matrix_are_dropped_again(tmp_path):
     path = write(tmp_path, "a.svm", "0 1:1 2:1 9:1\n0 2:3\n0 1:1 2:1\n")
-    rows = read(path, prepare=Prepare(min_rows=2))
+    rows = read(path, prepare=Prepare(min_df=2))
     assert rows.shape == (3, 2)
     other = read(write(tmp_path, "b.svm", "0 2:4 5:1 9:7\n"), like=rows)
     assert other.matrix.toarray().tolist() == [[0, 4]]

@@ -328,7 +328,7 @@ def model(tmp_path):
     """A model of a file of text, and the file."""
     documents = tmp_path / "words.txt"
     documents.write_text("\n".join(WORDS * 5) + "\n")
-    rows = read(documents, prepare=Prepare(tfidf=True, unit=True))
+    rows = read(documents, prepare=Prepare(tfidf=True, norm="l2"))
     KMeans(2, random_state=0).fit(rows).save(tmp_path / "words.model")
     return tmp_path / "words.model", documents
 
@@ -374,7 +374,7 @@ def test_the_command_writes_beside_the_model(run, model):
 
 
 def test_the_command_takes_a_store(run, model, tmp_path):
-    convert(model[1], tmp_path / "w.store", prepare=Prepare(tfidf=True, unit=True))
+    convert(model[1], tmp_path / "w.store", prepare=Prepare(tfidf=True, norm="l2"))
     status, captured = run(
         "report", model[0], tmp_path / "w.store", "--json", "--out", tmp_path / "r"
     )

@@ -471,7 +471,7 @@ def test_indices_of_any_integer_type_are_taken(format, dtype, key, recwarn):
     odd = sp.csr_array(X).asformat(format)
     setattr(odd, key, getattr(odd, key).astype(dtype))
     assert fit(odd).labels_.tolist() == fit(X).labels_.tolist()
-    assert Prepare(unit=True).fit_transform(odd).shape == X.shape
+    assert Prepare(norm="l2").fit_transform(odd).shape == X.shape
     assert seed_centers(odd, 2, random_state=0)[0].shape == (2, X.shape[1])
     assert not recwarn.list
 
@@ -497,7 +497,7 @@ def test_indices_that_are_no_integers_are_refused():
         fit,
         lambda X: MiniBatchKMeans(2, random_state=0).fit(X),
         lambda X: seed_centers(X, 2, random_state=0),
-        lambda X: Prepare(unit=True).fit(X),
+        lambda X: Prepare(norm="l2").fit(X),
         lambda X: metalabels(X, [[0]] * len(X)),
     ],
 )

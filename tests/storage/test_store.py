@@ -115,8 +115,8 @@ def test_rows_that_do_not_fit_into_memory_give_the_same(
 ):
     X = counts(n_rows=5000, n_features=300, seed=3)
     X = X[np.diff(X.indptr) > 0]
-    rows = convert(saved(tmp_path, X), tmp_path / "x.store", prepare=Prepare(unit=True))
-    in_memory = clone(estimator).fit(read(tmp_path / "rows.npz", prepare=Prepare(unit=True)))
+    rows = convert(saved(tmp_path, X), tmp_path / "x.store", prepare=Prepare(norm="l2"))
+    in_memory = clone(estimator).fit(read(tmp_path / "rows.npz", prepare=Prepare(norm="l2")))
     stored = clone(estimator).set_params(memory_limit=memory_limit, n_threads=n_threads).fit(rows)
     assert rows.streamed
     assert np.array_equal(stored.labels_, in_memory.labels_)
@@ -149,7 +149,7 @@ def test_cosines_of_a_store_need_a_copy_that_fits(tmp_path):
     rows = convert(saved(tmp_path, X), tmp_path / "x.store")
     with pytest.raises(ValueError, match="--unit"):
         SphericalKMeans(n_clusters=3, memory_limit=1000).fit(rows)
-    unit = convert(tmp_path / "x.store", tmp_path / "unit.store", prepare=Prepare(unit=True))
+    unit = convert(tmp_path / "x.store", tmp_path / "unit.store", prepare=Prepare(norm="l2"))
     model = SphericalKMeans(n_clusters=3, memory_limit=1000, random_state=0).fit(unit)
     assert np.array_equal(model.labels_, SphericalKMeans(3, random_state=0).fit(X).labels_)
 
@@ -160,7 +160,7 @@ def test_cosines_of_a_store_need_a_copy_that_fits(tmp_path):
 def test_conversion_gives_the_rows_of_read(tmp_path, small_blocks):
     path = tmp_path / "rows.svm"
     dump_svmlight_file(counts(), np.arange(300) % 4, str(path), zero_based=False)
-    for prepare in (None, Prepare(tfidf=True, unit=True, min_rows=30, log=True)):
+    for prepare in (None, Prepare(tfidf=True, norm="l2", min_df=30, log=True)):
         stored = convert(path, tmp_path / "x.store", prepare=prepare, overwrite=True)
         in_memory = read(path, prepare=prepare)
         assert same_matrix(stored.matrix, in_memory.matrix)
@@ -183,7 +183,7 @@ def test_text_by_tfidf_becomes_what_scikit_learn_makes_of_it(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(TEXT) + "\n")
     expected = TfidfVectorizer(min_df=2).fit_transform(TEXT).toarray()
-    prepare = Prepare(tfidf=True, unit=True, min_rows=2)
+    prepare = Prepare(tfidf=True, norm="l2", min_df=2)
     rows = convert(path, tmp_path / "x.store", dtype="float64", prepare=prepare)
     np.testing.assert_allclose(rows.matrix.toarray(), expected, rtol=1e-14)
 
@@ -210,7 +210,7 @@ def test_several_labels_a_row_become_an_indicator(tmp_path, small_blocks):
 def test_a_store_becomes_another_store(tmp_path, small_blocks):
     X = counts()
     convert(saved(tmp_path, X), tmp_path / "x.store")
-    prepare = Prepare(tfidf=True, min_rows=20)
+    prepare = Prepare(tfidf=True, min_df=20)
     rows = convert(tmp_path / "x.store", tmp_path / "y.store", prepare=prepare)
     assert np.array_equal(rows.matrix.toarray(), prepare.fit_transform(X).toarray())
 
@@ -218,7 +218,7 @@ def test_a_store_becomes_another_store(tmp_path, small_blocks):
 def test_a_file_like_another_gets_its_columns_and_weights(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join(TEXT))
     (tmp_path / "b.txt").write_text("green sky\nan unknown word\n")
-    rows = convert(tmp_path / "a.txt", tmp_path / "a.store", prepare=Prepare(tfidf=True, unit=True))
+    rows = convert(tmp_path / "a.txt", tmp_path / "a.store", prepare=Prepare(tfidf=True, norm="l2"))
     other = convert(tmp_path / "b.txt", tmp_path / "b.store", like=rows)
     expected = TfidfVectorizer().fit(TEXT).transform(["green sky", "an unknown word"])
     assert list(other.feature_names) == list(rows.feature_names)
@@ -318,10 +318,10 @@ def test_a_newer_store_is_refused(whole_store, tmp_path):
     copy = tmp_path / "copy.store"
     shutil.copytree(whole_store, copy)
     meta = json.loads((copy / "meta.json").read_text())
-    meta["version"] = 2
+    meta["version"] = 3
     meta["checksum"] = writer_module.meta_checksum(meta)
     (copy / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(StoreError, match="version 2"):
+    with pytest.raises(StoreError, match="version 3"):
         open_store(copy)
 
 

@@ -171,7 +171,7 @@ def described(tmp_path_factory):
     lines = ["0,2 red apple\n", "1 green apple\n", "2 blue sky\n"] * 5
     (folder / "text.txt").write_text("".join(lines))
     (folder / "rows.svm").write_text("0,1 1:1 3:2\n1 2:1\n 3:4\n" * 5)
-    convert(folder / "text.txt", folder / "text.store", prepare=Prepare(tfidf=True, min_rows=2))
+    convert(folder / "text.txt", folder / "text.store", prepare=Prepare(tfidf=True, min_df=2))
     convert(folder / "rows.svm", folder / "labels.store")
     return folder
 

@@ -10,15 +10,26 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
-from sparsecluster.cli.convert import convert
-from sparsecluster.cli.demo import demo
-from sparsecluster.cli.fit import fit
-from sparsecluster.cli.inspect import inspect
-from sparsecluster.cli.predict import predict
-from sparsecluster.cli.report import report
 from sparsecluster.cli.screen import Output
-from sparsecluster.cli.seed import seed
 
+# A command is imported when it is run or asked for its help, because it has the options of all
+# readers. Until then this is all that is known of it.
+COMMANDS = {
+    "fit": "Cluster the rows of a file or a store, and show the clusters.",
+    "predict": """Tell the cluster of each row of a file, which may be larger than memory.
+
+    The file is read as that of the model was: with its vocabulary and its weights.""",
+    "convert": """Write the rows of a file into a store: memory-mapped, for data larger than memory.
+
+    The store is there when it is whole; a conversion that is interrupted leaves nothing behind.""",
+    "inspect": "Tell what a data file, a store or a model holds.",
+    "report": """Write a page about a model: how the fit went, the sizes and top terms of clusters.
+
+    With data also how far their rows are from the centers, and which are nearest. They are read as
+    those of the model were, block by block: they may be larger than memory.""",
+    "seed": "Choose starting centers, and tell which rows they are, one per line.",
+    "demo": "Cluster the docstrings of this Python installation and show the clusters.",
+}
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
 
 
@@ -42,8 +53,8 @@ app = App(
 )
 app.meta.suppress_keyboard_interrupt = False
 app.register_install_completion_command(name="--install-completion")
-for command in (fit, predict, convert, inspect, report, seed, demo):
-    app.command(command)
+for _name, _help in COMMANDS.items():
+    app.command(f"sparsecluster.cli.{_name}:{_name}", name=_name, help=_help)
 
 
 @app.meta.default

@@ -25,9 +25,7 @@ def convert(
     preparing: Preparing = DEFAULTS[1],
     running: Running = DEFAULTS[2],
 ) -> None:
-    """Write the rows of a file into a store: memory-mapped, for data larger than memory.
-
-    The store is there when it is whole; a conversion that is interrupted leaves nothing behind.
+    """Write the rows of a file into a store.
 
     Parameters
     ----------
@@ -41,25 +39,26 @@ def convert(
     overwrite
         Replace a store of this name.
     """
-    from sparsecluster.prepare.convert import check_target, convert_file
+    from sparsecluster import convert
+    from sparsecluster.prepare.convert import check_target
 
     screen = Screen(running)
     started = time.perf_counter()
-    options = reading.for_read(running.threads)
     prepare = preparing.transformer()
     check_outputs(inputs=[data, like], folder=out)
     check_target(data, out, overwrite)
     known = None if like is None else opened_like(like)
     with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
-        rows = convert_file(
+        rows = convert(
             data,
             out,
-            options,
             prepare=prepare,
             like=known,
             metalabels=preparing.metalabels,
             overwrite=overwrite,
+            n_threads=running.threads,
             progress=show,
+            **reading.given(),
         )
     seconds = time.perf_counter() - started
     entries = int(rows.matrix.indptr[-1])

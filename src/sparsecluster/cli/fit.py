@@ -138,12 +138,12 @@ def read_rows(
     data: Path, reading: Reading, preparing: Preparing, running: Running, screen: Screen
 ) -> Rows:
     """The rows of a file in memory, or those of a store."""
+    from sparsecluster import read
     from sparsecluster.prepare.metalabels import label_rows
-    from sparsecluster.prepare.read import read_file
 
-    options = reading.for_read(running.threads)
+    options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
     with screen.progress(f"reading {data.name}", data) as show:
-        rows = read_file(data, options, prepare=preparing.transformer(), progress=show)
+        rows = read(data, prepare=preparing.transformer(), progress=show, **options)
         return label_rows(rows, data) if preparing.metalabels else rows
 
 

@@ -117,7 +117,9 @@ def _data(
         if not store:
             raise ValueError("--verify is for stores and models: other files have no checksums.")
         open_store(path, verify=True)
-    found, counts, recipe = profile(path, reading.for_read(running.threads), progress=show)
+    found, counts, recipe = profile(
+        path, n_threads=running.threads, progress=show, **reading.given()
+    )
     summary = {
         "kind": "store" if store else "file",
         "format": recipe.format,
@@ -140,7 +142,7 @@ def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("columns", f"{summary['columns']:,} ({summary['empty_columns']:,} empty)"),
         ("entries", f"{summary['entries']:,}, density {summary['density']:.3g}"),
         (
-            "entries a row",
+            "entries per row",
             ", ".join(f"{name} {length:,.0f}" for name, length in lengths.items()),
         ),
         (

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
+
+from sparsecluster.formats.registry import FORMATS, all_options
+from sparsecluster.formats.source import Option
 
 if TYPE_CHECKING:
     from sparsecluster.prepare.prepare import Prepare
-    from sparsecluster.prepare.steps import ReadOptions
 
 READING = Group("Reading", sort_key=2)
-PREPARING = Group("Preparing (drop, then log, then tf-idf, then unit)", sort_key=3)
+PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key=3)
 RUNNING = Group("Running", sort_key=4)
 
 
@@ -21,90 +24,68 @@ def option(group: Group, help: str, **more: object) -> Parameter:
     return Parameter(group=group, help=help, **more)  # type: ignore[arg-type]
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How a data file is read."""
+class _Reading:
+    """How a data file is read: what all formats share."""
 
     format: Annotated[
         str | None,
         option(
             READING,
-            "svmlight, npz, npy, mtx, docword, h5ad, parquet, txt, jsonl or csv; by default what "
-            "the file's first bytes and its name say.",
+            f"{', '.join(FORMATS)}; by default what the file's first bytes and its name say.",
         ),
     ] = None
     dtype: Annotated[
         Literal["float32", "float64"] | None,
         option(READING, "Type of the values; by default that of the file, float32 for text."),
     ] = None
-    column: Annotated[
-        str | None, option(READING, "Column of csv, or field of jsonl, with the text.")
-    ] = None
-    encoding: Annotated[str | None, option(READING, "Of text; utf-8 by default.")] = None
-    stop_words: Annotated[
-        str | None,
-        option(READING, "Words of text to leave out: english, or words separated by commas."),
-    ] = None
-    ngrams: Annotated[int | None, option(READING, "Longest term of text, in words.")] = None
-    token_pattern: Annotated[
-        str | None, option(READING, "Regular expression of a word of text.")
-    ] = None
-    keep_case: Annotated[
-        bool, option(READING, "Tell capitals from small letters in text.", negative=())
-    ] = False
-    strip_accents: Annotated[
-        Literal["ascii", "unicode"] | None, option(READING, "Take accents off text.")
-    ] = None
-    zero_based: Annotated[
-        bool | None,
-        option(
-            READING,
-            "Whether columns of svmlight count from zero; by default, if a column 0 occurs.",
-            negative="--one-based",
-        ),
-    ] = None
-    transpose: Annotated[
-        bool, option(READING, "Take the columns of mtx for rows.", negative=())
-    ] = False
-    layer: Annotated[
-        str | None, option(READING, "Layer of h5ad to take instead of X, or raw/X.")
-    ] = None
-    columns: Annotated[
-        str | None,
-        option(READING, "Columns of parquet: indices,values or row,column,value, by name."),
-    ] = None
 
-    def for_read(self, threads: int | None = None) -> ReadOptions:
-        """As the library takes them."""
-        from sparsecluster.formats.text import TextOptions
-        from sparsecluster.prepare.steps import ReadOptions
+    def given(self) -> dict[str, Any]:
+        """As `read` takes them."""
+        given = {"format": self.format, "dtype": self.dtype}
+        for name, (declared, _) in _declared().items():
+            value = getattr(self, name)
+            parsed = value is not None and declared.parse is not None
+            given[name] = declared.parse(value) if parsed else value  # type: ignore[misc]
+        return {name: value for name, value in given.items() if value is not None}
 
-        given = {
-            "column": self.column,
-            "encoding": self.encoding,
-            "stop_words": self._stop_words(),
-            "ngrams": self.ngrams,
-            "token_pattern": self.token_pattern,
-            "lowercase": False if self.keep_case else None,
-            "strip_accents": self.strip_accents,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        return ReadOptions(
-            format=self.format,
-            dtype=self.dtype,
-            text=TextOptions(**given) if given else None,  # type: ignore[arg-type]
-            zero_based=self.zero_based,
-            transpose=self.transpose or None,
-            layer=self.layer,
-            columns=tuple(self.columns.split(",")) if self.columns else None,
-            n_threads=threads,
+
+def _declared() -> dict[str, tuple[Option, list[str]]]:
+    """The options of all formats by name, each with the formats that have it."""
+    found: dict[str, tuple[Option, list[str]]] = {}
+    for format, declared in all_options():
+        found.setdefault(declared.name, (declared, []))[1].append(format)
+    return found
+
+
+def _field(declared: Option, formats: list[str]) -> tuple[str, Any, Any]:
+    """The field of a group of options for an option of some formats."""
+    help = f"For {', '.join(formats)}: {declared.help[0].lower()}{declared.help[1:]}"
+    negative: Any = declared.negative or ()
+    shown = option(READING, help, negative=negative)
+    kind: Any = Annotated[declared.kind | None, shown]
+    return declared.name, kind, field(default=None)
+
+
+if TYPE_CHECKING:
+    Reading = _Reading
+else:
+    Reading = Parameter(name="*")(
+        make_dataclass(
+            "Reading",
+            [_field(*one) for one in _declared().values()],
+            bases=(_Reading,),
+            frozen=True,
+            kw_only=True,
+            namespace={"__module__": __name__},
         )
+    )
 
-    def _stop_words(self) -> str | tuple[str, ...] | None:
-        if self.stop_words is None or self.stop_words == "english":
-            return self.stop_words
-        return tuple(word for word in self.stop_words.split(",") if word)
+
+def _count_or_share(_: Any, tokens: Sequence[Token]) -> float:
+    """An integer or a float, as it is written: 1 is a row, 1.0 are all."""
+    written = tokens[0].value
+    return int(written) if written.lstrip("+-").isdecimal() else float(written)
 
 
 @Parameter(name="*")
@@ -115,13 +96,28 @@ class Preparing:
     tfidf: Annotated[
         bool, option(PREPARING, "Weight columns by their inverse frequency.", negative=())
     ] = False
-    unit: Annotated[bool, option(PREPARING, "Scale rows to length one.", negative=())] = False
+    norm: Annotated[Literal["l2"] | None, option(PREPARING, "Scale rows to this norm of one.")] = (
+        None
+    )
+    unit: Annotated[bool, option(PREPARING, "Short for --norm l2.", negative=())] = False
     log: Annotated[bool, option(PREPARING, "Replace values by log(1 + value).", negative=())] = (
         False
     )
-    min_rows: Annotated[int, option(PREPARING, "Drop columns that occur in fewer rows.")] = 0
-    max_share: Annotated[
-        float, option(PREPARING, "Drop columns that occur in a larger share of the rows.")
+    min_df: Annotated[
+        float,
+        option(
+            PREPARING,
+            "Drop columns that occur in fewer rows, or a smaller share (0.01).",
+            converter=_count_or_share,
+        ),
+    ] = 0
+    max_df: Annotated[
+        float,
+        option(
+            PREPARING,
+            "Drop columns that occur in more rows, or a larger share (0.2).",
+            converter=_count_or_share,
+        ),
     ] = 1.0
     drop_empty: Annotated[
         bool, option(PREPARING, "Drop columns that occur in no row.", negative=())
@@ -141,10 +137,10 @@ class Preparing:
 
         given = {
             "tfidf": self.tfidf,
-            "unit": self.unit,
+            "norm": "l2" if self.unit else self.norm,
             "log": self.log,
-            "min_rows": self.min_rows,
-            "max_share": self.max_share,
+            "min_df": self.min_df,
+            "max_df": self.max_df,
             "drop_empty": self.drop_empty,
         }
         prepare = Prepare(**given)  # type: ignore[arg-type]

@@ -29,9 +29,7 @@ def predict(
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
-    """Tell the cluster of each row of a file, block by block: it may be larger than memory.
-
-    The file is read as that of the model was: with its vocabulary and its weights.
+    """Tell the cluster of each row of a file, block by block.
 
     Parameters
     ----------
@@ -45,8 +43,7 @@ def predict(
         By cosine, what to do with rows that are zero (of text: without a known word): refuse them,
         or put them into cluster 0; by default as the model was fitted.
     """
-    from sparsecluster.prepare.read import blocks_of_file
-    from sparsecluster.storage.model import load_model
+    from sparsecluster import load_model, read_blocks
 
     check_ending(labels)
     check_outputs(inputs=[model, data], files=[labels])
@@ -55,12 +52,12 @@ def predict(
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
-    options = reading.for_read(running.threads)
+    options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
 
     with screen.warnings_in_words(), screen.progress(f"predicting {data.name}", data) as show:
 
         def parts() -> Iterator[np.ndarray]:
-            for rows in blocks_of_file(data, options, like=estimator, progress=show):
+            for rows in read_blocks(data, like=estimator, progress=show, **options):
                 yield estimator.predict(rows)
 
         n_rows = write_labels(labels, parts())

@@ -42,9 +42,8 @@ def report(
     examples
         How many of the rows nearest to each center to show.
     """
-    from sparsecluster import load_model
-    from sparsecluster.prepare.read import blocks_of_file
-    from sparsecluster.report.facts import documents
+    from sparsecluster import load_model, read_blocks
+    from sparsecluster.prepare.read import read_documents
     from sparsecluster.report.report import write_report
 
     out = model.with_suffix(".html") if out is None else out
@@ -57,9 +56,10 @@ def report(
     rows, texts, title, about = None, None, model.name, f"reporting on {model.name}"
     with screen.warnings_in_words(), screen.progress(about, data) as show:
         if data is not None:
-            options = reading.for_read(running.threads)
-            rows = blocks_of_file(data, options, like=estimator, progress=show)
-            texts = documents(data, estimator, options)
+            options = reading.given()
+            threads = running.threads
+            rows = read_blocks(data, like=estimator, n_threads=threads, progress=show, **options)
+            texts = read_documents(data, like=estimator, **options)
             title += f" with {data.name}"
         found = write_report(
             estimator, out, rows, terms=terms, examples=examples, texts=texts, title=title

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -22,8 +22,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from sparsecluster.cli.options import Running
 from sparsecluster.rows.sharing import start_thread
+
+if TYPE_CHECKING:
+    from sparsecluster.cli.options import Running
 
 
 class Output(Console):

@@ -22,7 +22,7 @@ from sparsecluster.formats.compressed import (
     value_type,
 )
 from sparsecluster.formats.limits import FREE_BYTES, refuse_empty_rows, refuse_growth
-from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.source import Block, Option, ReadError, Source
 from sparsecluster.formats.triples import blocks_of_triples
 from sparsecluster.rows.checks import check_number
 
@@ -54,6 +54,8 @@ class H5adSource(Source):
     ...     [block.data.tolist() for block in H5adSource(path, layer="counts").blocks()]
     [[2.0, 1.0, 3.0]]
     """
+
+    options = (Option("layer", "Layer to take instead of X, or raw/X."),)
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsecluster.formats.compressed import BLOCK_ENTRIES, checked_shape
 from sparsecluster.formats.lines import NumberLines, NumberLinesSource
-from sparsecluster.formats.source import Block, ReadError
+from sparsecluster.formats.source import Block, Option, ReadError
 from sparsecluster.formats.triples import Triples
 
 _FORMATS = ("coordinate", "array")
@@ -63,6 +63,8 @@ class MtxSource(NumberLinesSource):
     ...     [block.indices.tolist() for block in MtxSource(path).blocks()]
     [[2, 0]]
     """
+
+    options = (Option("transpose", "Take the columns for rows.", bool),)
 
     def __init__(
         self,

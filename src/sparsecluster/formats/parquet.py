@@ -23,7 +23,7 @@ from sparsecluster.formats.compressed import (
     value_type,
 )
 from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
-from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.source import Block, Option, ReadError, Source
 from sparsecluster.formats.triples import Triples, blocks_of_triples
 from sparsecluster.rows.checks import check_number
 from sparsecluster.rows.rows import MAX_INDEX
@@ -74,6 +74,14 @@ class ParquetSource(Source):
     ...     [block.indptr.tolist() for block in ParquetSource(path).blocks()]
     [[0, 2, 3]]
     """
+
+    options = (
+        Option(
+            "columns",
+            "Columns by name: indices,values or row,column,value.",
+            parse=lambda names: tuple(names.split(",")),
+        ),
+    )
 
     def __init__(
         self,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sparsecluster.formats.files import open_stream
-from sparsecluster.formats.source import ReadError, Source
+from sparsecluster.formats.source import Option, ReadError, Source
+from sparsecluster.rows.names import check_name
 
 COMPRESSED = (".gz", ".bz2", ".zst")
-TEXT_OPTIONS = ("dtype", "text", "vocabulary")
 LOOKED_AT = 1 << 16  # bytes of a file that tell its format
 LINES_LOOKED_AT = 20
 
@@ -26,48 +28,50 @@ _THREE_COUNTS = re.compile(rb"\d+\s+\d+\s+\d+\s*")
 
 @dataclass(frozen=True)
 class Format:
-    """A reader: where it is, which endings belong to it, and which options it takes."""
+    """A format: where its reader is, and by which endings or first bytes a file shows it."""
 
     module: str
     source: str
-    suffixes: tuple[str, ...]
-    options: tuple[str, ...]
+    suffixes: tuple[str, ...] = ()
+    magic: tuple[bytes, ...] = ()
+
+    @property
+    def reader(self) -> type[Source]:
+        """The class that reads it, which is imported when it is first needed."""
+        module = self.module if "." in self.module else f"sparsecluster.formats.{self.module}"
+        reader: type[Source] = getattr(importlib.import_module(module), self.source)
+        return reader
 
 
 FORMATS = {
-    "svmlight": Format(
-        "svmlight",
-        "SvmlightSource",
-        (".svm", ".svmlight", ".libsvm"),
-        ("dtype", "zero_based", "n_threads", "block_bytes"),
+    "svmlight": Format("svmlight", "SvmlightSource", (".svm", ".svmlight", ".libsvm")),
+    "npz": Format("npz", "NpzSource", (".npz",), (b"PK\x03\x04",)),
+    "npy": Format("npz", "NpySource", (".npy",), (b"\x93NUMPY",)),
+    "mtx": Format("mtx", "MtxSource", (".mtx",), (b"%%MatrixMarket",)),
+    "docword": Format("docword", "DocwordSource"),
+    "h5ad": Format("h5ad", "H5adSource", (".h5ad",), (b"\x89HDF\r\n",)),
+    "parquet": Format(
+        "parquet", "ParquetSource", (".parquet", ".feather", ".arrow"), (b"PAR1", b"ARROW1")
     ),
-    "npz": Format("npz", "NpzSource", (".npz",), ()),
-    "npy": Format("npz", "NpySource", (".npy",), ()),
-    "mtx": Format("mtx", "MtxSource", (".mtx",), ("dtype", "transpose", "n_threads")),
-    "docword": Format("docword", "DocwordSource", (), ("dtype", "n_threads")),
-    "h5ad": Format("h5ad", "H5adSource", (".h5ad",), ("layer",)),
-    "parquet": Format("parquet", "ParquetSource", (".parquet", ".feather", ".arrow"), ("columns",)),
-    "txt": Format("text", "LinesSource", (".txt",), TEXT_OPTIONS),
-    "jsonl": Format("text", "JsonLinesSource", (".jsonl", ".ndjson"), TEXT_OPTIONS),
-    "csv": Format("text", "CsvSource", (".csv", ".tsv"), TEXT_OPTIONS),
+    "txt": Format("text", "LinesSource", (".txt",)),
+    "jsonl": Format("text", "JsonLinesSource", (".jsonl", ".ndjson")),
+    "csv": Format("text", "CsvSource", (".csv", ".tsv")),
 }
-TEXTS = ("txt", "jsonl", "csv")
-_MAGIC = {
-    b"PK\x03\x04": "npz",
-    b"\x93NUMPY": "npy",
-    b"\x89HDF\r\n": "h5ad",
-    b"PAR1": "parquet",
-    b"ARROW1": "parquet",
-    b"%%MatrixMarket": "mtx",
-}
+
+
+def all_options() -> Iterator[tuple[str, Option]]:
+    """The options of all readers, each with the name of its format."""
+    for name, format in FORMATS.items():
+        for option in format.reader.options:
+            yield name, option
 
 
 def detect(path: Path) -> str:
     """The name of the format of a file; what is written in it counts more than its ending."""
     with open_stream(path) as stream:
         start = stream.read(LOOKED_AT)
-    for magic, name in _MAGIC.items():
-        if start.startswith(magic):
+    for name, format in FORMATS.items():
+        if format.magic and start.startswith(format.magic):
             return name
     suffix = _suffix(path)
     named = next((name for name, one in FORMATS.items() if suffix in one.suffixes), None)
@@ -120,24 +124,44 @@ def format_of(path: Path, format: str | None) -> str:
 
 
 def open_source(
-    path: Path, format: str, options: dict[str, Any], *, n_threads: int, whole: bool = False
+    path: Path,
+    format: str,
+    options: dict[str, Any],
+    *,
+    dtype: str | None = None,
+    n_threads: int,
+    whole: bool = False,
+    like: bool = False,
+    vocabulary: Any = None,
 ) -> Source:
     """The reader of a file, with those options that were given; others than its own are refused.
 
-    With `whole` the file may come as one block.
+    With `whole` the file may come as one block; with `like` its rows are to be like others, by
+    their `vocabulary` where columns are terms. What a reader cannot do by itself is done to its
+    blocks.
     """
-    takes = FORMATS[format].options
-    useless = set(options) - set(takes) - {"dtype"}
+    reader = FORMATS[format].reader
+    known = {option.name: option for option in reader.options}
+    check_belong(options, set(known), f"{path}, which is read as {format}")
+    for name, value in options.items():
+        known[name].check(value)
+    if like:
+        options = reader.options_of_others | options
+    shared: dict[str, Any] = {"n_threads": n_threads}
+    if dtype is not None:
+        shared["dtype"] = dtype
+    if whole:
+        shared["block_bytes"] = None
+    if vocabulary is not None:
+        shared["vocabulary"] = vocabulary
+    takes = inspect.signature(reader).parameters
+    return reader(path, **options, **{key: shared[key] for key in shared.keys() & takes.keys()})
+
+
+def check_belong(options: dict[str, Any], known: set[str], target: str) -> None:
+    """Refuse options that a reader does not have; the error says whether any has."""
+    useless = sorted(options.keys() - known)
+    for name in useless:
+        check_name("option", name, dict.fromkeys(option.name for _, option in all_options()))
     if useless:
-        raise ValueError(
-            f"{', '.join(sorted(useless))}: of no use for {path}, which is read as {format}."
-        )
-    # What a reader cannot do by itself is done to its blocks.
-    given = {name: value for name, value in options.items() if name in takes}
-    if "n_threads" in takes:
-        given["n_threads"] = n_threads
-    if whole and "block_bytes" in takes:
-        given["block_bytes"] = None
-    module = importlib.import_module(f"sparsecluster.formats.{FORMATS[format].module}")
-    source: Source = getattr(module, FORMATS[format].source)(path, **given)
-    return source
+        raise ValueError(f"{', '.join(useless)}: no effect on {target}.")

@@ -4,15 +4,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
+from sparsecluster.rows.errors import ReadError
 
-class ReadError(ValueError):
-    """A file that cannot be read: broken, of another format, or without what was asked for."""
+__all__ = ["Block", "Labels", "Option", "ReadError", "Source"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a reader; `read`, the command line and the recipe take it from here."""
+
+    name: str
+    help: str  #: a line for the command line
+    kind: Any = str  #: type of the value on the command line
+    default: Any = None
+    parse: Callable[[str], Any] | None = None  #: the value of what the command line has as a string
+    negative: str | None = None  #: the flag of the command line for False
+    fixed: bool = False  #: files whose rows are to be alike must agree on it
+
+    def check(self, value: Any) -> None:
+        """Refuse anything but True and False for a flag; the reader checks the rest."""
+        if self.kind is bool and not isinstance(value, bool):
+            raise ValueError(f"{self.name} must be True, False or None, got {value!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +59,18 @@ class Block:
 
 
 class Source(ABC):
-    """A file of rows. What its attributes say holds after the last block only."""
+    """A file of rows. What its attributes say holds after the last block only.
+
+    A reader takes its path, its own `options`, and what it can do of `dtype`, `n_threads`,
+    `block_bytes` (None: the whole file at once) and, for terms, `vocabulary`, as keywords.
+    """
+
+    #: its own options
+    options: ClassVar[tuple[Option, ...]] = ()
+    #: values of options for a file whose rows are to be like others, where nothing is known of them
+    options_of_others: ClassVar[dict[str, Any]] = {}
+    #: whether columns are terms, which are found as the blocks come
+    terms: ClassVar[bool] = False
 
     #: number of columns where the file tells it; None: as many as the largest index needs
     n_features: int | None = None
@@ -49,11 +79,17 @@ class Source(ABC):
     first_column: int = 0
     #: names of the columns
     feature_names: np.ndarray | None = None
+    #: where each column goes; None: where it is
+    column_order: np.ndarray | None = None
     #: number of different labels, where the file tells it
     n_labels: int | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def options_found(self) -> dict[str, Any]:
+        """Options by which another file is read in the same way, as this file showed them."""
+        return {}
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:

@@ -8,13 +8,13 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from sparsecluster import _core
 from sparsecluster.formats.files import BLOCK_BYTES, open_stream, whole_lines
-from sparsecluster.formats.source import Block, Labels, ReadError, Source
+from sparsecluster.formats.source import Block, Labels, Option, ReadError, Source
 from sparsecluster.rows.rows import MAX_INDEX
 
 HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
@@ -60,6 +60,17 @@ class SvmlightSource(Source):
     1
     """
 
+    options = (
+        Option(
+            "zero_based",
+            "Whether columns count from zero; by default, if a column 0 occurs.",
+            bool,
+            negative="--one-based",
+        ),
+    )
+    # A guess would shift all columns where it is wrong.
+    options_of_others: ClassVar[dict[str, Any]] = {"zero_based": "told"}
+
     def __init__(
         self,
         path: Path,
@@ -80,6 +91,9 @@ class SvmlightSource(Source):
         self.zero_based = zero_based
         self.n_threads = n_threads
         self.block_bytes = block_bytes
+
+    def options_found(self) -> dict[str, Any]:
+        return {"zero_based": self.first_column == 0}
 
     def blocks(self) -> Iterator[Block]:
         reading = _Reading(self)

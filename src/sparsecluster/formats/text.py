@@ -8,15 +8,15 @@ import io
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sparsecluster.formats.files import FileStream, open_stream
 from sparsecluster.formats.limits import LONGEST_TEXT, refuse_empty_rows
-from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.source import Block, Option, ReadError, Source
 
 BLOCK_TOKENS = 1 << 21
 
@@ -36,8 +36,8 @@ class TextOptions:
         Whether terms are brought to lower case.
     stop_words : {"english"}, tuple of str or None
         Words that are left out.
-    ngrams : int
-        Longest term, in words.
+    ngram_range : tuple of int
+        Shortest and longest term, in words.
     token_pattern : str
         Regular expression of a word.
     strip_accents : {"ascii", "unicode"} or None
@@ -48,22 +48,25 @@ class TextOptions:
     encoding: str = "utf-8"
     lowercase: bool = True
     stop_words: str | tuple[str, ...] | None = None
-    ngrams: int = 1
+    ngram_range: tuple[int, int] = (1, 1)
     token_pattern: str = r"(?u)\b\w\w+\b"
     strip_accents: str | None = None
 
     def __post_init__(self) -> None:
-        words: Any = self.stop_words
-        if isinstance(words, list):
-            object.__setattr__(self, "stop_words", tuple(words))
+        for name in ("stop_words", "ngram_range"):
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(value))
         if not (self.column is None or isinstance(self.column, str)):
             raise ValueError(f"column must be a name or None, got {self.column!r}.")
         try:
             "".encode(self.encoding)
         except (LookupError, TypeError):
             raise ValueError(f"encoding={self.encoding!r} is not known to Python.") from None
-        if isinstance(self.ngrams, bool) or not isinstance(self.ngrams, int) or self.ngrams < 1:
-            raise ValueError(f"ngrams must be an integer of at least 1, got {self.ngrams!r}.")
+        if not _is_range(self.ngram_range):
+            raise ValueError(
+                f"ngram_range must be two integers from 1 on, the shortest and the longest term, "
+                f"got {self.ngram_range!r}."
+            )
         self.analyzer()
 
     def analyzer(self) -> Any:
@@ -76,7 +79,7 @@ class TextOptions:
         vectorizer = CountVectorizer(
             lowercase=self.lowercase,
             stop_words=list(stop_words) if isinstance(stop_words, tuple) else stop_words,
-            ngram_range=(1, self.ngrams),
+            ngram_range=self.ngram_range,
             token_pattern=self.token_pattern,
             strip_accents=self.strip_accents,
         )
@@ -87,9 +90,18 @@ class TextOptions:
             raise ValueError(f"The text options cannot be used: {error}.") from None
         return analyze
 
-    def get_state(self) -> dict[str, Any]:
-        """The options as JSON can hold them."""
-        return asdict(self)
+
+def _is_range(value: Any) -> bool:
+    whole = isinstance(value, tuple) and all(type(bound) is int for bound in value)
+    return whole and len(value) == 2 and 1 <= value[0] <= value[1]
+
+
+def _stop_words(given: str) -> str | tuple[str, ...]:
+    return given if given == "english" else tuple(word for word in given.split(",") if word)
+
+
+def _ngram_range(given: str) -> tuple[int | str, ...]:
+    return tuple(int(bound) if bound.isdigit() else bound for bound in given.split(","))
 
 
 class TextSource(Source):
@@ -98,24 +110,51 @@ class TextSource(Source):
     With `vocabulary` these are the columns, and other terms do not count.
     """
 
+    terms = True
+    options = (
+        Option("column", "Column, or field, with the text."),
+        Option("encoding", "Of the file; utf-8 by default.", default="utf-8"),
+        Option(
+            "lowercase", "Ignore case, or keep it.", bool, True, negative="--keep-case", fixed=True
+        ),
+        Option(
+            "stop_words",
+            "Words to leave out: english, or words separated by commas.",
+            parse=_stop_words,
+            fixed=True,
+        ),
+        Option(
+            "ngram_range",
+            "Shortest and longest term, in words, as in 1,2; 1,1 by default.",
+            default=(1, 1),
+            parse=_ngram_range,
+            fixed=True,
+        ),
+        Option(
+            "token_pattern",
+            "Regular expression of a word.",
+            default=TextOptions.token_pattern,
+            fixed=True,
+        ),
+        Option("strip_accents", "Strip accents.", Literal["ascii", "unicode"], fixed=True),
+    )
+
     def __init__(
         self,
         path: Path,
         *,
-        text: TextOptions,
         dtype: str = "float32",
         vocabulary: Iterable[str] | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(path)
-        self.options = text
+        self.text = TextOptions(**options)
         self.dtype = np.dtype(dtype)
         self._given = None if vocabulary is None else list(vocabulary)
-        #: where each column goes, after the last block; None: where it is
-        self.column_order: np.ndarray | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Counts of the terms, numbered as they come."""
-        analyze = self.options.analyzer()
+        analyze = self.text.analyzer()
         nothing = analyze("")  # of blank lines, of which there can be millions
         numbers: dict[str, int] = {}
         fixed = self._given is not None
@@ -176,11 +215,9 @@ class TextSource(Source):
 
     def _lines(self, stream: FileStream, newline: str | None = None) -> Iterator[str]:
         """The lines of the file with their newlines, none of them too long."""
-        encoding = "utf-8-sig" if self.options.encoding.lower() in ("utf-8", "utf8") else None
+        encoding = "utf-8-sig" if self.text.encoding.lower() in ("utf-8", "utf8") else None
         buffered: Any = stream
-        file = io.TextIOWrapper(
-            buffered, encoding=encoding or self.options.encoding, newline=newline
-        )
+        file = io.TextIOWrapper(buffered, encoding=encoding or self.text.encoding, newline=newline)
         n_lines = 0
         while line := file.readline(LONGEST_TEXT + 1):
             n_lines += 1
@@ -193,12 +230,12 @@ class TextSource(Source):
 
     def _undecodable(self, line: int, error: UnicodeDecodeError) -> ReadError:
         return ReadError(
-            f"{self.path}: what follows line {line} is not text in {self.options.encoding} "
+            f"{self.path}: what follows line {line} is not text in {self.text.encoding} "
             f"({error.reason}). Pass the encoding of the file, for example latin-1."
         )
 
     def _column_of(self, names: list[str], line: int) -> str:
-        wanted = self.options.column
+        wanted = self.text.column
         if wanted is None:
             if len(names) == 1:
                 return names[0]

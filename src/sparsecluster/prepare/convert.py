@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,25 +15,21 @@ import numpy as np
 
 from sparsecluster.formats.registry import FORMATS
 from sparsecluster.formats.source import Block, ReadError
-from sparsecluster.formats.text import TextSource
 from sparsecluster.prepare.metalabels import label_rows
-from sparsecluster.prepare.prepare import Prepare
-from sparsecluster.prepare.read import check_either, read_file
-from sparsecluster.prepare.recipe import Recipe
-from sparsecluster.prepare.steps import (
-    Counting,
-    Opened,
+from sparsecluster.prepare.passes import (
+    FirstPass,
     Progress,
-    ReadOptions,
-    known_of,
-    like_blocks,
-    open_file,
-    open_like,
+    Transform,
+    asked,
+    recipe_of,
     shifted,
 )
+from sparsecluster.prepare.prepare import Prepare
+from sparsecluster.prepare.read import check_either, read
+from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.storage.atomic import atomic_folder
-from sparsecluster.storage.store import StoredRows, StoreSource, open_store
+from sparsecluster.storage.store import StoredRows, StoreSource, open_store, open_unnamed
 from sparsecluster.storage.store_files import from_folder, is_store
 from sparsecluster.storage.store_writer import FORMAT, StoreWriter
 
@@ -46,7 +42,9 @@ def convert(
     *,
     prepare: Prepare | None = None,
     like: Any = None,
+    metalabels: bool = False,
     overwrite: bool = False,
+    n_threads: int | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> StoredRows:
@@ -57,11 +55,14 @@ def convert(
 
     Parameters
     ----------
-    path, prepare, like, progress, **options
+    path, prepare, like, n_threads, progress, **options
         As for :func:`read`. Where text gets a vocabulary, or `prepare` is given, rows are written
         twice: what depends on all of them is known at the end only.
     out : str or path
         The folder to make, usually with a name that ends in ``.store``.
+    metalabels : bool, default=False
+        Take the labels of the file for rows, as :func:`metalabels` makes them; the file is read
+        into memory.
     overwrite : bool, default=False
         Whether a store of this name is replaced.
 
@@ -75,40 +76,18 @@ def convert(
     >>> convert(folder / "rows.svm", folder / "rows.store").shape
     (2, 3)
     """
-    return convert_file(
-        Path(path),
-        Path(out),
-        ReadOptions(**options),
-        prepare=prepare,
-        like=like,
-        overwrite=overwrite,
-        progress=progress,
-    )
-
-
-def convert_file(
-    path: Path,
-    out: Path,
-    options: ReadOptions,
-    *,
-    prepare: Prepare | None = None,
-    like: Any = None,
-    metalabels: bool = False,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> StoredRows:
-    """What `convert` does, with its options in one; with `metalabels` labels become the rows."""
+    path, out = Path(path), Path(out)
     check_either(prepare, like)
     check_target(path, out, overwrite)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        conversion = _Conversion(path, folder, options, prepare, progress)
+        conversion = _Conversion(path, folder, n_threads, progress or (lambda share: None))
         if metalabels:
-            conversion.run_labels(like)
+            conversion.run_labels(prepare=prepare, like=like, **options)
+        elif like is not None:
+            conversion.run_transform(asked(**options), recipe_of(like))
         else:
-            conversion.run(like)
-        rows = open_store(folder)  # what does not open never gets its name
-    rows.path = out.absolute()
-    return rows
+            conversion.run_fit(asked(**options), prepare)
+        return open_unnamed(folder, out)  # what does not open never gets its name
 
 
 def check_target(path: Path, out: Path, overwrite: bool) -> None:
@@ -151,83 +130,72 @@ class _Conversion:
     """From a file into the folder of a store."""
 
     def __init__(
-        self,
-        path: Path,
-        folder: Path,
-        options: ReadOptions,
-        prepare: Prepare | None,
-        progress: Progress | None,
+        self, path: Path, folder: Path, n_threads: int | None, progress: Callable[[float], Any]
     ) -> None:
-        self.path, self.folder, self.options = path, folder, options
-        self.prepare, self.progress = prepare, progress or (lambda share: None)
-        self.n_threads = effective_n_threads(options.n_threads)
+        self.path, self.folder, self.progress = path, folder, progress
+        self.n_threads = effective_n_threads(n_threads)
 
-    def run(self, like: Any) -> None:
-        """Write all there is to write."""
-        if like is not None:
-            known = known_of(like)
-            opened = open_like(self.path, self.options, known)
-            writer = self._write(self.folder, like_blocks(opened, known, self.progress))
-            self._finish(writer, known.columns_to_be(), opened.source.n_labels)
-            return
-        opened = open_file(self.path, self.options)
-        if self.prepare is None and not isinstance(opened.source, TextSource):
-            self._run_directly(opened)
-        else:
-            self._run_twice(opened)
-
-    def run_labels(self, like: Any) -> None:
-        """Write the labels of the file as rows; the file is read into memory."""
-        rows = read_file(
-            self.path, self.options, prepare=self.prepare, like=like, progress=self.progress
-        )
+    def run_labels(self, **options: Any) -> None:
+        """Write the labels of the file as rows."""
+        rows = read(self.path, n_threads=self.n_threads, progress=self.progress, **options)
         made = label_rows(rows, self.path)
         matrix = made.matrix
         indptr = matrix.indptr.astype(np.int64)
         block = Block(indptr=indptr, indices=matrix.indices, data=matrix.data)
-        assert made.recipe is not None
         self._finish(self._write(self.folder, [block]), made.recipe, None)
 
-    def _run_directly(self, opened: Opened) -> None:
-        """Write the blocks as they come; again where columns turn out to count from zero."""
-        counting, source = Counting(opened, None), opened.source
-        first_column = None
+    def run_transform(self, wanted: Recipe, fitted: Recipe) -> None:
+        """Write the rows by a recipe that is fitted."""
+        transform = Transform(self.path, wanted, fitted, n_threads=self.n_threads)
+        writer = self._write(self.folder, transform.blocks(self.progress))
+        self._finish(writer, transform.recipe, transform.source.n_labels)
+
+    def run_fit(self, wanted: Recipe, prepare: Prepare | None) -> None:
+        """Write the rows, and fit their recipe."""
+        first = FirstPass(self.path, wanted, prepare, n_threads=self.n_threads)
+        if prepare is not None or first.source.terms:
+            self._run_twice(first)
+            return
+        try:
+            self._run_directly(first)
+        except _CountsFromZero:
+            options = wanted.options | first.source.options_found()
+            self.run_fit(replace(wanted, options=options), None)
+
+    def _run_directly(self, first: FirstPass) -> None:
+        """Write the blocks as they come, as long as they count columns from the same number."""
+        source, first_column = first.source, None
 
         def as_they_come() -> Iterator[Block]:
             nonlocal first_column
-            for block in counting.counted(opened.raw_blocks(self.progress)):
+            for block in first.blocks(self.progress):
                 if first_column is None:
                     first_column = source.first_column
                 elif first_column != source.first_column:
                     raise _CountsFromZero
                 yield shifted(block, first_column)
 
-        try:
-            writer = self._write(self.folder, as_they_come())
-        except _CountsFromZero:
-            self.options = replace(self.options, zero_based=True)
-            self.run(None)
-            return
-        self._finish(writer, counting.settle(), source.n_labels)
+        writer = self._write(self.folder, as_they_come())
+        self._finish(writer, first.fit(), source.n_labels)
 
-    def _run_twice(self, opened: Opened) -> None:
+    def _run_twice(self, first: FirstPass) -> None:
         """Write the raw blocks first, and what becomes of them when that is known."""
-        counting, staged = Counting(opened, self.prepare), self.folder / "staged"
+        staged = self.folder / "staged"
         staged.mkdir()
-        raw = opened.raw_blocks(lambda share: self.progress(STAGED * share))
-        self._write(staged, counting.counted(raw)).finish(n_labels=opened.source.n_labels)
-        recipe = counting.settle()
+        raw = first.blocks(lambda share: self.progress(STAGED * share))
+        self._write(staged, raw).finish(n_labels=first.source.n_labels)
+        recipe = first.fit()
 
         def finished() -> Iterator[Block]:
             n_rows = 0
             for block in StoreSource(open_store(staged)).blocks():
-                yield counting.finished(block, n_rows)
+                yield first.transform(block, n_rows)
                 n_rows += block.n_rows
                 self.progress(STAGED + (1 - STAGED) * block.done)
 
         writer = self._write(self.folder, finished())
         shutil.rmtree(staged)
-        self._finish(writer, recipe, opened.source.n_labels)
+        self._finish(writer, recipe, first.source.n_labels)
 
     def _write(self, folder: Path, blocks: Iterable[Block]) -> StoreWriter:
         writer = None
@@ -243,7 +211,7 @@ class _Conversion:
             raise ReadError(f"{self.path} has no rows.")
         return writer
 
-    def _finish(self, writer: StoreWriter, recipe: Recipe, n_labels: int | None) -> None:
+    def _finish(self, writer: StoreWriter, recipe: Recipe | None, n_labels: int | None) -> None:
         writer.finish(recipe=recipe, n_labels=n_labels, origin=self.path.name)
 
 

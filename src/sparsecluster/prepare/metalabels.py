@@ -21,13 +21,16 @@ from sparsecluster.formats.limits import refuse_empty_rows
 from sparsecluster.formats.source import ReadError
 from sparsecluster.prepare.pieces import row_lengths
 from sparsecluster.rows.checks import INPUT, check_number
+from sparsecluster.rows.recipe import check_norm
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
 
 BLOCK = 1 << 22  # entries of the result that are computed at a time, in float64
 
 
-def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True) -> sp.csr_array:
+def metalabels(
+    Z: Any, Y: Any, *, n_labels: int | None = None, norm: str | None = "l2"
+) -> sp.csr_array:
     """One row for each label: the sum of its instances, scaled to unit length.
 
     In matrices this is ``Y.T @ Z`` with normalised rows. Sums are computed in float64, in the order
@@ -44,8 +47,8 @@ def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True
         listed twice for an instance counts once.
     n_labels : int, optional
         Number of labels where Y lists them; by default as many as the largest number needs.
-    unit : bool, default=True
-        False leaves the sums as they are, so that those of parts of the instances can be added up.
+    norm : {"l2"} or None, default="l2"
+        None leaves the sums as they are, so that those of parts of the instances can be added up.
 
     Returns
     -------
@@ -66,8 +69,7 @@ def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True
            [0.  , 0.97, 0.24],
            [0.  , 0.  , 0.  ]])
     """
-    if not isinstance(unit, (bool, np.bool_)):
-        raise ValueError(f"unit must be True or False, got {unit!r}.")
+    check_norm(norm)
     instances = _checked_instances(Z.matrix if isinstance(Z, Rows) else Z)
     labels = _members(Y, instances.shape[0], n_labels)
     dtype = instances.dtype
@@ -75,7 +77,7 @@ def metalabels(Z: Any, Y: Any, *, n_labels: int | None = None, unit: bool = True
     counts, columns, values = [], [], []
     for begin, end in _blocks_of_labels(labels, instances):
         sums = _sums(labels[begin:end], instances)
-        if unit:
+        if norm is not None:
             entries = np.diff(sums.indptr)
             sums.data /= np.repeat(row_lengths(entries, sums.data), entries)
         block = _rounded(sums, dtype, begin)
@@ -100,9 +102,12 @@ def label_rows(rows: Rows, path: Any) -> Rows:
         entries = (np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1))
         labels = sp.csr_array(entries)
     refuse_empty_rows(path, labels.shape[1], labels.nnz)
-    made = as_rows(metalabels(rows.matrix, labels), n_threads=effective_n_threads(None))
-    made.feature_names, made.recipe = rows.feature_names, rows.recipe
-    return made
+    return as_rows(
+        metalabels(rows.matrix, labels),
+        n_threads=effective_n_threads(None),
+        feature_names=rows.feature_names,
+        recipe=rows.recipe,
+    )
 
 
 def _sums(members: sp.csr_array, instances: sp.csr_array) -> sp.csr_array:

@@ -1,4 +1,5 @@
-"""Pieces of a block of rows, on which preparing computes in float64: small enough for the cache."""
+"""Pieces of a block of rows, on which preparing computes in float64: small enough for the cache;
+and what is counted of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster.rows.rows import LARGEST_NORM2, TINY_NORM2
+from sparsecluster.rows.rows import LARGEST_NORM2, TINY_NORM2, Rows
 
 PIECE = 1 << 19  # entries that are computed at a time, in float64
 
@@ -77,3 +78,18 @@ def row_lengths(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
         largest = np.abs(row).max()
         lengths[filled[at]] = largest * np.linalg.norm(row / largest) if largest > 0 else 1.0
     return lengths
+
+
+def occurrences(indices: Any, data: Any, n_features: int) -> np.ndarray:
+    """How many entries of each column are not zero."""
+    occurs = np.asarray(data) != 0
+    indices = np.asarray(indices)
+    return np.bincount(indices if occurs.all() else indices[occurs], minlength=n_features)
+
+
+def row_counts(rows: Rows) -> np.ndarray:
+    """How many rows each column occurs in."""
+    if not rows.sparse:
+        return np.count_nonzero(rows.matrix, axis=0).astype(np.int64)
+    end = rows.matrix.indptr[-1]
+    return occurrences(rows.matrix.indices[:end], rows.matrix.data[:end], rows.n_features)

@@ -5,7 +5,7 @@ All of it follows from how many rows each column occurs in, so it works block by
 from __future__ import annotations
 
 import copy
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,17 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from sparsecluster.prepare.pieces import Piece, joined, pieces_of, row_lengths
-from sparsecluster.rows.checks import INPUT, check_number
-from sparsecluster.rows.rows import (
-    MAX_INDEX,
-    Rows,
-    as_rows,
-    check_input,
+from sparsecluster.prepare.pieces import (
+    Piece,
+    joined,
+    occurrences,
+    pieces_of,
+    row_counts,
+    row_lengths,
 )
-
-FLAGS = ("drop_empty", "log", "tfidf", "unit")
-PARAMETERS = ("min_rows", "max_share", *FLAGS, "dtype")
-STATE = ("parameters", "n_rows", "row_counts")
+from sparsecluster.rows.checks import INPUT
+from sparsecluster.rows.recipe import FLAGS, check_preparation, check_preparation_state
+from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
 
 
 class Prepare(TransformerMixin, BaseEstimator):
@@ -36,13 +35,13 @@ class Prepare(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    min_rows : int, default=0
-        Drop columns that occur in fewer rows. A column occurs where its entry is not zero; zeros
-        that are stored do not count.
-    max_share : float, default=1.0
-        Drop columns that occur in more than this share of the rows.
+    min_df : int or float, default=0
+        Drop columns that occur in fewer rows; a float is a share of the rows. A column occurs where
+        its entry is not zero; zeros that are stored do not count.
+    max_df : int or float, default=1.0
+        Drop columns that occur in more rows; a float is a share of the rows.
     drop_empty : bool, default=False
-        Drop columns that occur in no row, as ``min_rows=1`` does.
+        Drop columns that occur in no row, as ``min_df=1`` does.
     log : bool, default=False
         Replace each value by ln(1 + value); values of -1 and below are refused. This is not the
         `sublinear_tf` of scikit-learn, 1 + ln(value), which jumps at zero and is negative for
@@ -50,7 +49,7 @@ class Prepare(TransformerMixin, BaseEstimator):
     tfidf : bool, default=False
         Multiply each column by ln((1 + rows) / (1 + rows it occurs in)) + 1, the smoothed idf of
         scikit-learn's TfidfTransformer. With `log` it multiplies the logarithms.
-    unit : bool, default=False
+    norm : {"l2"} or None, default=None
         Scale rows to L2 norm 1. Zero rows stay zero.
     dtype : {"float32", "float64"} or None, default=None
         Type of the result. None: that of X (float64 for integers).
@@ -71,7 +70,7 @@ class Prepare(TransformerMixin, BaseEstimator):
     >>> from scipy.sparse import csr_array
     >>> from sparsecluster import Prepare
     >>> counts = csr_array([[1.0, 0, 2, 0], [1, 3, 0, 0], [4, 1, 0, 1]])
-    >>> prepare = Prepare(min_rows=2, max_share=0.9, unit=True).fit(counts)
+    >>> prepare = Prepare(min_df=2, max_df=0.9, norm="l2").fit(counts)
     >>> prepare.columns_
     array([1], dtype=int32)
     >>> prepare.transform(counts).toarray()
@@ -98,20 +97,20 @@ class Prepare(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        min_rows: int = 0,
-        max_share: float = 1.0,
+        min_df: float = 0,
+        max_df: float = 1.0,
         drop_empty: bool = False,
         log: bool = False,
         tfidf: bool = False,
-        unit: bool = False,
+        norm: str | None = None,
         dtype: Any = None,
     ) -> None:
-        self.min_rows = min_rows
-        self.max_share = max_share
+        self.min_df = min_df
+        self.max_df = max_df
         self.drop_empty = drop_empty
         self.log = log
         self.tfidf = tfidf
-        self.unit = unit
+        self.norm = norm
         self.dtype = dtype
 
     # --- counting -----------------------------------------------------------------------------
@@ -126,12 +125,12 @@ class Prepare(TransformerMixin, BaseEstimator):
 
         X may have more columns than all that came before (where they count as zero), not fewer.
         """
-        self._check_parameters()
+        self.check_parameters()
         known = len(getattr(self, "row_counts_", ()))
         shape = np.shape(X) if not hasattr(X, "shape") else X.shape
         grows = not known or (len(shape) == 2 and shape[1] > known)
         rows = self._check_rows(X, reset=grows, keep_names=True)
-        self._add(rows.n_rows, _row_counts(rows))
+        self._add(rows.n_rows, row_counts(rows))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -146,18 +145,18 @@ class Prepare(TransformerMixin, BaseEstimator):
         As :meth:`partial_fit` without its checks: within a row the columns must ascend strictly.
         Without `n_features` there are as many columns as the largest index needs.
         """
-        self._check_parameters()
+        self.check_parameters()
         width = int(np.max(indices, initial=-1)) + 1
         if n_features is not None and width > n_features:
             raise ValueError(f"The block has a column {width - 1}, but n_features={n_features}.")
-        self._add(len(indptr) - 1, _occurrences(indices, data, n_features or width))
+        self._add(len(indptr) - 1, occurrences(indices, data, n_features or width))
         return self
 
     def _fit(self, X: Any) -> Rows:
         """Count X alone; its checked rows."""
-        self._check_parameters()
+        self.check_parameters()
         rows = self._check_rows(X, reset=True)
-        self._settle(rows.n_rows, _row_counts(rows))
+        self._settle(rows.n_rows, row_counts(rows))
         self._refuse_no_columns()
         return rows
 
@@ -182,25 +181,27 @@ class Prepare(TransformerMixin, BaseEstimator):
         if self.tfidf:
             self.idf_ = np.log((1.0 + n_rows) / (1.0 + row_counts[kept])) + 1.0
 
-    @property
-    def _least_rows(self) -> int:
-        return max(self.min_rows, int(self.drop_empty))
-
     def _dropped(self) -> tuple[np.ndarray, np.ndarray]:
         """Which columns occur too rarely, and which too often."""
-        rare = self.row_counts_ < self._least_rows
+        rare = self._counts_or_shares(self.min_df) < self.min_df
+        frequent = self._counts_or_shares(self.max_df) > self.max_df
+        return rare | (self.row_counts_ < int(self.drop_empty)), frequent
+
+    def _counts_or_shares(self, limit: Any) -> np.ndarray:
+        """What is compared with a limit, an integer or a float."""
+        if isinstance(limit, Integral):
+            return self.row_counts_
         # Of 100 rows 29 are not more than a share of 0.29; by 0.29 * 100 they would be.
-        return rare, self.row_counts_ / max(self.n_rows_, 1) > self.max_share
+        return self.row_counts_ / max(self.n_rows_, 1)
 
     def _refuse_no_columns(self) -> None:
         if self.columns_ is None or len(self.columns_):
             return
         rare, frequent = (int(which.sum()) for which in self._dropped())
         raise ValueError(
-            f"No column is left: of {len(self.row_counts_)} columns, {rare} occur in fewer than "
-            f"{self._least_rows} rows (min_rows, drop_empty) and {frequent} in more than "
-            f"max_share={self.max_share} of the {self.n_rows_} rows. Lower min_rows or raise "
-            f"max_share."
+            f"No column is left: of {len(self.row_counts_)} columns, {rare} occur in too few of "
+            f"the {self.n_rows_} rows (min_df={self.min_df}, drop_empty={self.drop_empty}) and "
+            f"{frequent} in too many (max_df={self.max_df}). Lower min_df or raise max_df."
         )
 
     # --- transforming -------------------------------------------------------------------------
@@ -280,7 +281,7 @@ class Prepare(TransformerMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             if self.idf_ is not None:
                 values *= self.idf_[piece.columns]
-            if self.unit:
+            if self.norm is not None:
                 counts = np.diff(piece.indptr)
                 values /= np.repeat(row_lengths(counts, values), counts)
             values = values.astype(dtype, copy=False)
@@ -290,7 +291,7 @@ class Prepare(TransformerMixin, BaseEstimator):
     def _changes_nothing(self, dtype: Any) -> bool:
         """Whether rows of this type are what is asked for."""
         same_type = self.dtype is None or np.dtype(self.dtype) == dtype
-        computes = self.log or self.unit or self.idf_ is not None
+        computes = self.log or self.norm is not None or self.idf_ is not None
         return self.columns_ is None and same_type and not computes
 
     def _places(self) -> np.ndarray | None:
@@ -308,7 +309,7 @@ class Prepare(TransformerMixin, BaseEstimator):
             return matrix
         sparse = matrix if rows.sparse else sp.csr_array(matrix)
         indptr, indices, data = self.apply(sparse.indptr, sparse.indices, sparse.data)
-        shape = (rows.n_rows, len(self.row_counts_ if self.columns_ is None else self.columns_))
+        shape = (rows.n_rows, self.n_features_out)
         if indptr[-1] <= MAX_INDEX:
             indptr = indptr.astype(np.int32)  # scipy would widen the indices to match
         prepared = type(sparse)((data, indices, indptr), shape=shape)
@@ -326,15 +327,10 @@ class Prepare(TransformerMixin, BaseEstimator):
         names = _check_feature_names_in(self, input_features)
         return names if self.columns_ is None else names[self.columns_]
 
-    def without_dropped(self) -> Prepare:
-        """The same for rows that have the kept columns alone: nothing is left to drop."""
-        state = self.get_state()
-        state["parameters"] |= {"min_rows": 0, "max_share": 1.0, "drop_empty": False}
-        if self.columns_ is not None:
-            state["row_counts"] = state["row_counts"][self.columns_]
-        return Prepare.from_state(state)
-
-    # --- files --------------------------------------------------------------------------------
+    @property
+    def n_features_out(self) -> int:
+        """Number of columns that are kept."""
+        return len(self.row_counts_ if self.columns_ is None else self.columns_)
 
     def get_state(self) -> dict[str, Any]:
         """What a file has to keep: parameters and `n_rows` for JSON, `row_counts` as an array.
@@ -342,11 +338,11 @@ class Prepare(TransformerMixin, BaseEstimator):
         Names of columns are not part of it.
         """
         check_is_fitted(self, "row_counts_")
-        parameters = {name: bool(getattr(self, name)) for name in FLAGS}
+        flags = {name: bool(getattr(self, name)) for name in FLAGS}
         dtype = None if self.dtype is None else np.dtype(self.dtype).name
-        numbers = {"min_rows": int(self.min_rows), "max_share": float(self.max_share)}
+        limits = {name: np.asarray(getattr(self, name)).item() for name in ("min_df", "max_df")}
         return {
-            "parameters": {**numbers, **parameters, "dtype": dtype},
+            "parameters": {**limits, **flags, "norm": self.norm, "dtype": dtype},
             "n_rows": int(self.n_rows_),
             "row_counts": self.row_counts_.copy(),
         }
@@ -364,45 +360,14 @@ class Prepare(TransformerMixin, BaseEstimator):
         >>> Prepare.from_state(state)
         Prepare(tfidf=True)
         """
-        _check_keys("state", state, STATE)
-        _check_keys("state['parameters']", state["parameters"], PARAMETERS)
+        check_preparation_state(state)
         prepare = cls(**state["parameters"])
-        prepare._check_parameters()
-        n_rows, counts = state["n_rows"], state["row_counts"]
-        check_number("n_rows", n_rows, Integral, 0)
-        if n_rows > np.iinfo(np.int64).max:
-            raise ValueError(f"n_rows must fit into 64 bits, got {n_rows}.")
-        if not isinstance(counts, np.ndarray) or counts.ndim != 1 or counts.dtype.kind not in "iu":
-            raise ValueError("row_counts must be a vector of integers; the file is broken.")
-        if len(counts) > MAX_INDEX:
-            raise ValueError(f"row_counts has {len(counts)} columns; at most 2**31 - 1 can be.")
-        wrong = np.flatnonzero((counts < 0) | (counts > n_rows))
-        if len(wrong):
-            raise ValueError(
-                f"row_counts says that column {wrong[0]} occurs in {counts[wrong[0]]} of {n_rows} "
-                f"rows; the file is broken."
-            )
-        prepare._settle(int(n_rows), counts.astype(np.int64))
+        prepare._settle(state["n_rows"], state["row_counts"].astype(np.int64))
         return prepare
 
-    # --- checks -------------------------------------------------------------------------------
-
-    def _check_parameters(self) -> None:
-        check_number("min_rows", self.min_rows, Integral, 0)
-        check_number("max_share", self.max_share, Real, 0)
-        if not 0 < self.max_share <= 1:
-            raise ValueError(f"max_share must be above 0 and at most 1, got {self.max_share!r}.")
-        for name in FLAGS:
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
-        if self.dtype is None:
-            return
-        try:
-            known = np.dtype(self.dtype) in (np.float32, np.float64)
-        except (TypeError, ValueError, SyntaxError):
-            known = False
-        if not known:
-            raise ValueError(f"dtype must be 'float32', 'float64' or None, got {self.dtype!r}.")
+    def check_parameters(self) -> None:
+        """Refuse parameters that cannot be, by name."""
+        check_preparation(self.get_params())
 
     def _check_rows(self, X: Any, *, reset: bool, keep_names: bool = False) -> Rows:
         if isinstance(X, Rows):
@@ -432,25 +397,3 @@ class Prepare(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _occurrences(indices: Any, data: Any, n_features: int) -> np.ndarray:
-    """How many entries of each column are not zero."""
-    occurs = np.asarray(data) != 0
-    indices = np.asarray(indices)
-    return np.bincount(indices if occurs.all() else indices[occurs], minlength=n_features)
-
-
-def _row_counts(rows: Rows) -> np.ndarray:
-    """How many rows each column occurs in."""
-    if not rows.sparse:
-        return np.count_nonzero(rows.matrix, axis=0).astype(np.int64)
-    end = rows.matrix.indptr[-1]
-    return _occurrences(rows.matrix.indices[:end], rows.matrix.data[:end], rows.n_features)
-
-
-def _check_keys(name: str, value: Any, expected: tuple[str, ...]) -> None:
-    """Refuse what is not a dict with exactly these keys."""
-    if not isinstance(value, dict) or set(value) != set(expected):
-        found = sorted(map(str, value)) if isinstance(value, dict) else type(value).__name__
-        raise ValueError(f"{name} must be a dict of {', '.join(expected)}, got {found}.")

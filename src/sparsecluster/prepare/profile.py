@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.formats.source import Block
-from sparsecluster.formats.text import TextSource
-from sparsecluster.prepare.recipe import Recipe
-from sparsecluster.prepare.steps import Counting, Progress, ReadOptions, open_file
+from sparsecluster.prepare.passes import FirstPass, Progress, asked, in_order
+from sparsecluster.rows.recipe import Recipe
 
 # Bytes that a fit of k-means takes beyond its data: a row (label, norm, bounds, distances while
 # seeding), a column (statistics, marks), an entry of a center (center, sums, index), and an entry
@@ -102,19 +101,17 @@ def memory_of_a_fit(
 
 
 def profile(
-    path: Path, options: ReadOptions, *, progress: Progress | None = None
+    path: Path,
+    *,
+    n_threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> tuple[Profile, np.ndarray, Recipe]:
     """Go through a file or a store once: its profile, the rows that each column occurs in, and how
     it is read."""
-    opened = open_file(path, options)
-    source, found = opened.source, Profile()
-    counting = Counting(opened, None)
-    for block in counting.counted(opened.raw_blocks(progress)):
+    first, found = FirstPass(path, asked(**options), n_threads=n_threads), Profile()
+    for block in first.blocks(progress):
         found.add(block)
-    recipe = counting.settle()
-    counts = found.row_counts(recipe.n_features, source.first_column)
-    if isinstance(source, TextSource) and source.column_order is not None:
-        ordered = np.empty_like(counts)
-        ordered[source.column_order] = counts
-        counts = ordered
-    return found, counts, recipe
+    recipe = first.fit()
+    counts = found.row_counts(recipe.n_features, first.source.first_column)
+    return found, in_order(counts, first.source.column_order), recipe

@@ -7,13 +7,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-
-if TYPE_CHECKING:
-    from sparsecluster.prepare.steps import ReadOptions
 
 MOST_COMPARED = 2000  # clusters up to which each is compared with all others
 
@@ -185,20 +182,6 @@ def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
 
 
 # --- texts ------------------------------------------------------------------------------------
-
-
-def documents(
-    path: Any, estimator: Any, options: ReadOptions | None = None
-) -> Iterator[str] | None:
-    """The documents of a text file, read as the training data were; None for other data."""
-    from pathlib import Path
-
-    from sparsecluster.formats.text import TextSource
-    from sparsecluster.prepare.steps import ReadOptions, known_of, open_like
-
-    opened = open_like(Path(path), options or ReadOptions(), known_of(estimator))
-    source = opened.source
-    return source.documents() if isinstance(source, TextSource) else None
 
 
 def texts_of(rows: list[int], texts: Iterable[str], n_rows: int) -> dict[int, str]:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsecluster import __version__
 from sparsecluster.report import sections, table
 from sparsecluster.report.content import Content
-from sparsecluster.report.facts import documents, fitted_sizes, neighbors, survey, texts_of
+from sparsecluster.report.facts import fitted_sizes, neighbors, survey, texts_of
 from sparsecluster.report.templating import check_jinja, render, source
 from sparsecluster.rows.checks import check_number
 from sparsecluster.storage.atomic import atomic_file
@@ -119,7 +119,9 @@ def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:
 
 def _texts(content: Content, rows: Any, texts: Any) -> dict[int, str]:
     if texts is None and isinstance(rows, str | os.PathLike):
-        texts = documents(rows, content.estimator)
+        from sparsecluster.prepare.read import read_documents
+
+        texts = read_documents(rows, like=content.estimator)
     if texts is None or content.survey is None:
         return {}
     return texts_of(content.example_rows, texts, content.survey.n_rows)

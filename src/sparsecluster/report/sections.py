@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster.prepare.recipe import Recipe
 from sparsecluster.report.content import Content, largest_first
 from sparsecluster.report.facts import Survey
 from sparsecluster.report.plots import line_plot, size_plot
+from sparsecluster.rows.recipe import Recipe
 
 LONGEST_VALUE = 200
 STEEP = 20  # times the lowest cost that the highest must be for a logarithmic scale

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
 
 from sparsecluster.rows.parameters import check_number as check_number
 from sparsecluster.rows.rows import LARGEST_NORM2, Rows
@@ -26,6 +25,8 @@ def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
     """Weights as float64; None where none were given, or all are one."""
     if sample_weight is None:
         return None
+    from sklearn.utils.validation import _check_sample_weight
+
     weights = _check_sample_weight(
         sample_weight, rows.matrix, dtype=np.float64, ensure_non_negative=True
     )

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 
 if TYPE_CHECKING:
-    from sparsecluster.prepare.recipe import Recipe
+    from sparsecluster.rows.recipe import Recipe
 
 MAX_INDEX = np.iinfo(np.int32).max
 TINY_NORM2 = 1e-280  # below, squares lose digits
@@ -48,13 +48,14 @@ class Rows:
         feature_names: np.ndarray | None = None,
         labels: Any = None,
         recipe: Recipe | None = None,
+        first_row: int = 0,
     ) -> None:
         self.matrix = matrix
         self.selected = selected
         self.feature_names = feature_names
         self.labels = labels
         self.recipe = recipe
-        self.first_row = 0  # of a block of a file, for messages
+        self.first_row = first_row  # of a block of a file, for messages
         self._core = core
 
     def __len__(self) -> int:
@@ -201,19 +202,22 @@ def _check_lengths(matrix: Any) -> None:
         )
 
 
-def as_rows(matrix: Any, *, n_threads: int, name: str = "X") -> Rows:
-    """See a CSR matrix or a C-ordered array of floats as Rows; only unsorted CSR is copied."""
+def as_rows(matrix: Any, *, n_threads: int, name: str = "X", **known: Any) -> Rows:
+    """See a CSR matrix or a C-ordered array of floats as Rows; only unsorted CSR is copied.
+
+    What is `known` about the rows (names, labels, recipe, first row) goes along.
+    """
     if max(matrix.shape) > MAX_INDEX:
         raise ValueError(
             f"{name} has the shape {matrix.shape}; at most 2**31 - 1 rows and columns are "
             f"supported. Drop the empty columns, or hash the features into fewer."
         )
-    rows = Rows(matrix, core_rows(matrix))
+    rows = Rows(matrix, core_rows(matrix), **known)
     fault, row = rows.core.inspect(n_threads)
     if fault == "unsorted":
         matrix = matrix.copy()
         matrix.sum_duplicates()
-        rows = Rows(matrix, core_rows(matrix))
+        rows = Rows(matrix, core_rows(matrix), **known)
         fault, row = rows.core.inspect(n_threads)
     if fault != "none":
         raise ValueError(explain(fault, row, matrix, name))
@@ -320,7 +324,7 @@ def unit_rows(
         raise ValueError(
             f"The rows have other lengths than one, and a copy of their values at unit length "
             f"({rows.matrix.data.nbytes / 1e9:.3g} GB) is more than the memory limit of "
-            f"{memory_limit / 1e9:.3g} GB. Convert the data with Prepare(unit=True) (--unit), or "
+            f"{memory_limit / 1e9:.3g} GB. Convert the data with Prepare(norm='l2') (--unit), or "
             f"raise memory_limit."
         )
     if not rows.sparse:
@@ -336,9 +340,9 @@ def unit_rows(
         repeated = np.repeat(lengths[begin:end], np.diff(indptr[begin : end + 1]))
         values[part] = rows.matrix.data[part] / repeated
     matrix = with_values(rows.matrix, values)
-    scaled_rows = as_rows(matrix, n_threads=n_threads)
-    scaled_rows.feature_names, scaled_rows.recipe = rows.feature_names, rows.recipe
-    return scaled_rows
+    return as_rows(
+        matrix, n_threads=n_threads, feature_names=rows.feature_names, recipe=rows.recipe
+    )
 
 
 def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from sparsecluster import _core
 from sparsecluster.formats.labels import indicator
 from sparsecluster.formats.source import Block, Labels, Source
-from sparsecluster.prepare.recipe import Recipe, with_arrays
+from sparsecluster.rows.recipe import Recipe, with_arrays
 from sparsecluster.rows.resources import available_memory, effective_n_threads
 from sparsecluster.rows.rows import Rows, core_rows, mapped_csr
 from sparsecluster.storage.store_files import (
@@ -54,14 +54,17 @@ class StoredRows(Rows):
         files: StoreFiles,
         arrays: dict[str, np.ndarray],
         meta: dict[str, Any],
+        **known: Any,
     ) -> None:
         parts = (arrays["indptr"], arrays["indices"], arrays["data"])
         many = meta["n_rows"] > MANY_ROWS
-        super().__init__(mapped_csr(*parts, meta["n_features"], keep_indptr=many))
+        super().__init__(mapped_csr(*parts, meta["n_features"], keep_indptr=many), **known)
         self.path = path
         self.files = files
         self.meta = meta
         self.arrays = arrays
+        n_bytes = sum(arrays[name].nbytes for name in BY_BLOCKS)
+        self.streamed = n_bytes > available_memory() // 2
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_store, (self.path,)
@@ -82,8 +85,6 @@ class StoredRows(Rows):
         return self
 
     def _checked(self) -> _core.Rows:
-        n_bytes = sum(self.arrays[name].nbytes for name in BY_BLOCKS)
-        self.streamed = n_bytes > available_memory() // 2
         try:
             core = core_rows(self.matrix, chunk_bytes=CHUNK_BYTES if self.streamed else 0)
         except ValueError as error:
@@ -146,6 +147,12 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     return rows
 
 
+def open_unnamed(folder: Path, path: Path) -> StoredRows:
+    """Open the folder of a store that is about to get this name."""
+    path = path.absolute()
+    return from_folder(folder, lambda opened: _open(path, opened))
+
+
 def _open(path: Path, folder: int) -> StoredRows:
     has_meta(folder)
     files = StoreFiles(path, folder)
@@ -156,17 +163,25 @@ def _open(path: Path, folder: int) -> StoredRows:
     for name in arrays.keys() - READ_LATER:
         if [zlib.crc32(arrays[name].data)] != meta["checksums"][name]:
             raise damaged(path, f"{name}.npy is not as it was written")
-    rows = StoredRows(path, files, arrays, meta)
-    if meta["named"]:
-        rows.feature_names = _vocabulary(path, files.read("vocabulary.json"), meta)
-    rows.labels = _labels(path, arrays, meta["n_labels"])
-    if meta["recipe"] is not None:
-        try:
-            state = with_arrays(meta["recipe"], arrays) | {"names": rows.feature_names}
-            rows.recipe = Recipe.from_state(state)
-        except NONSENSE as error:
-            raise damaged(path, f"its recipe cannot be read ({error})") from None
-    return rows
+    names = _vocabulary(path, files.read("vocabulary.json"), meta) if meta["named"] else None
+    return StoredRows(
+        path,
+        files,
+        arrays,
+        meta,
+        feature_names=names,
+        labels=_labels(path, arrays, meta["n_labels"]),
+        recipe=_recipe(path, arrays, meta["recipe"], names),
+    )
+
+
+def _recipe(path: Path, arrays: dict[str, np.ndarray], state: Any, names: Any) -> Recipe | None:
+    if state is None:
+        return None
+    try:
+        return Recipe.from_state(with_arrays(state, arrays) | {"names": names})
+    except NONSENSE as error:
+        raise damaged(path, f"its recipe cannot be read ({error})") from None
 
 
 def _vocabulary(path: Path, text: bytes, meta: dict[str, Any]) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparsecluster.rows.rows import MAX_INDEX
 from sparsecluster.storage.store_files import StoreError, damaged
-from sparsecluster.storage.store_writer import BY_BLOCKS, FORMAT, VERSION, meta_checksum
+from sparsecluster.storage.store_writer import BY_BLOCKS, FORMAT, VERSIONS, meta_checksum
 
 VALUE_TYPES = ("<f4", "<f8")
 NUMBERS = re.compile(r"<[iuf][248]|\|[iu]1")  # what arrays can hold, as numpy writes it
@@ -24,10 +24,10 @@ def read_meta(path: Path, text: bytes) -> dict[str, Any]:
         raise damaged(path, "meta.json is not as it was written") from None
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise StoreError(f"{path} is not a store of this library.")
-    if meta.get("version") != VERSION:
+    if meta.get("version") not in VERSIONS:
         raise StoreError(
             f"{path} has version {meta.get('version')!r} of the store's format; this library "
-            f"reads version {VERSION}. Update the library, or convert the source again."
+            f"reads up to {VERSIONS[-1]}. Update the library, or convert the source again."
         )
     if meta.get("checksum") != meta_checksum(meta):
         raise damaged(path, "meta.json is not as it was written")

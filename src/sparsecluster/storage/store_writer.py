@@ -1,4 +1,4 @@
-"""Writing a store, from front to back in blocks of rows; data/store.py says what is in it."""
+"""Writing a store, from front to back in blocks of rows; storage/store.py says what is in it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 from sparsecluster import _core
 from sparsecluster.formats.labels import label_columns, without_repeats
 from sparsecluster.formats.source import Block, ReadError
-from sparsecluster.prepare.recipe import Recipe, without_arrays
+from sparsecluster.rows.recipe import Recipe, without_arrays
 from sparsecluster.rows.rows import MAX_INDEX, explain, mapped_csr
 
 FORMAT = "sparsecluster store"
-VERSION = 1
+VERSION = 2
+VERSIONS = 1, 2  # that are read; 1 had a recipe in other words
 BLOCK_ENTRIES = 1 << 22
 HEADER = 128  # bytes of a .npy header: room for any length
 BY_BLOCKS = ("indices", "data")  # have a checksum for each block of rows, others one for all

@@ -1,0 +1,361 @@
+"""Reading as fit and transform: a first pass through a file finds its columns, its vocabulary and
+its counts, which make a fitted recipe; a transform takes any file through such a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from sparsecluster.formats.registry import FORMATS, check_belong, format_of, open_source
+from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.text import TextOptions
+from sparsecluster.prepare.prepare import Prepare
+from sparsecluster.rows.names import check_name
+from sparsecluster.rows.recipe import Recipe, plain
+from sparsecluster.rows.resources import effective_n_threads
+from sparsecluster.rows.rows import Rows
+from sparsecluster.storage.store import StoredRows, StoreSource, is_store, open_store
+
+#: Called with the share of the work that is done, from 0 to 1.
+Progress = Callable[[float], Any]
+
+
+def asked(
+    format: str | None = None,
+    dtype: str | None = None,
+    text: TextOptions | None = None,
+    **options: Any,
+) -> Recipe:
+    """What was asked for, as a recipe that is not fitted; None is nothing."""
+    if format is not None:
+        check_name("format", format, tuple(FORMATS))
+    if dtype is not None:
+        check_name("dtype", dtype, ("float32", "float64"))
+    if not isinstance(text, TextOptions | None):
+        raise ValueError(f"text must be TextOptions or None, got {text!r}.")
+    options = {**(asdict(text) if text else {}), **options}
+    given = {name: plain(value) for name, value in options.items() if value is not None}
+    return Recipe(format=format, dtype=dtype, options=given)
+
+
+class FirstPass:
+    """The pass through a file, or a store, that fits a recipe. Its blocks come raw: what they
+    become is known after the last."""
+
+    def __init__(
+        self,
+        path: Path,
+        wanted: Recipe,
+        prepare: Prepare | None = None,
+        *,
+        n_threads: int | None = None,
+        whole: bool = False,
+    ) -> None:
+        if prepare is not None:
+            prepare.check_parameters()
+        self.source: Source
+        if is_store(path):
+            rows = open_store(path)
+            self._recipe = _of_store(rows, wanted)
+            self.source = StoreSource(rows)
+            if prepare is not None and self._recipe.prepare is not None:
+                raise ValueError(
+                    "The data are prepared already. Start from their source, with all options at "
+                    "once."
+                )
+        else:
+            self.source, self._recipe = _of_file(path, wanted, n_threads, whole=whole)
+        self._dtype: Any = wanted.dtype
+        self._prepare = None if prepare is None else clone(prepare)
+        self._width = 0
+        self._n_rows = 0
+
+    @property
+    def ready_rows(self) -> StoredRows | None:
+        """The rows of a store, where nothing is to be done with them."""
+        return _ready_rows(self.source, self._prepare, self._dtype)
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
+        """The blocks as the file has them, but for the type of their values; counted."""
+        for block in _typed_blocks(self.source, self._dtype, progress):
+            self._n_rows += block.n_rows
+            self._width = max(self._width, int(block.indices.max(initial=-1)) + 1)
+            if self._prepare is not None:
+                self._prepare.count(block.indptr, block.indices, block.data)
+            self._dtype = block.data.dtype
+            yield block
+
+    def fit(self) -> Recipe:
+        """How the file becomes rows, now that all blocks were seen."""
+        source, recipe = self.source, self._recipe
+        if self._n_rows == 0:
+            raise ReadError(f"{source.path} has no rows.")
+        n_columns = source.n_features
+        if n_columns is None:
+            n_columns = max(self._width - source.first_column, 0)
+        if n_columns == 0:
+            raise ReadError(f"{source.path} has no columns: all rows are empty.")
+        recipe = replace(recipe, dtype=np.dtype(self._dtype).name)
+        if not isinstance(source, StoreSource):
+            recipe = replace(
+                recipe,
+                options=recipe.options | source.options_found(),
+                n_columns=n_columns,
+                n_features=n_columns,
+                names=source.feature_names,
+            )
+        if self._prepare is None:
+            return recipe
+        self._prepare = self._in_final_order(self._prepare, n_columns)
+        return _prepared(recipe, self._prepare)
+
+    def _in_final_order(self, prepare: Prepare, n_columns: int) -> Prepare:
+        """What was counted, by the final order of the columns."""
+        state, source = prepare.get_state(), self.source
+        counts = np.zeros(source.first_column + n_columns, dtype=np.int64)
+        counts[: len(state["row_counts"])] = state["row_counts"]
+        state["row_counts"] = in_order(counts[source.first_column :], source.column_order)
+        return Prepare.from_state(state)
+
+    def transform(self, block: Block, first_row: int) -> Block:
+        """What a raw block becomes."""
+        block, order = shifted(block, self.source.first_column), self.source.column_order
+        if order is not None:
+            # A copy of the values: they may be mapped, and are sorted in place.
+            arrays = (block.data.copy(), order[block.indices], block.indptr)
+            matrix = sp.csr_array(arrays, shape=(block.n_rows, len(order)))
+            matrix.sort_indices()
+            block = replace(block, indices=matrix.indices.astype(np.int32), data=matrix.data)
+        return _applied(self._prepare, block, first_row)
+
+
+class Transform:
+    """The blocks of a file, or a store, through a recipe that is fitted. What cannot be made alike
+    is refused."""
+
+    def __init__(
+        self, path: Path, wanted: Recipe, fitted: Recipe, *, n_threads: int | None = None
+    ) -> None:
+        self._dtype = wanted.dtype or fitted.dtype
+        self._names = fitted.names
+        prepare = fitted.prepare
+        self.source: Source
+        if is_store(path):
+            rows = open_store(path)
+            made = _of_store(rows, wanted)
+            self._dtype = wanted.dtype
+            if fitted.format is None or made.same_values(fitted):
+                prepare = None
+            self.source = StoreSource(rows)
+        else:
+            wanted = replace(_like(path, wanted, fitted), dtype=self._dtype)
+            self.source, made = _of_file(path, wanted, n_threads, like=fitted)
+        self._prepare = None if prepare is None else Prepare.from_state(prepare)
+        self._n_columns = fitted.n_features if prepare is None else fitted.n_columns
+        if isinstance(self.source, StoreSource):
+            self._check_store(made, fitted)
+        #: of the rows that this gives
+        self.recipe = fitted
+        if fitted.format is None:
+            if made.prepare is None:
+                n_columns, n_features = fitted.n_columns, fitted.n_features
+                made = replace(made, n_columns=n_columns, n_features=n_features)
+            self.recipe = replace(made, names=fitted.names)
+
+    @property
+    def ready_rows(self) -> StoredRows | None:
+        """The rows of a store, where nothing is to be done with them."""
+        return _ready_rows(self.source, self._prepare, self._dtype)
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
+        """The blocks, made into rows."""
+        source, n_rows = self.source, 0
+        for block in _typed_blocks(source, self._dtype, progress):
+            block = shifted(block, source.first_column)
+            width = max(int(block.indices.max(initial=-1)) + 1, source.n_features or 0)
+            if width > self._n_columns:
+                raise ReadError(
+                    f"{source.path} has {width} columns or more, where {self._n_columns} are "
+                    f"known. It must have the same columns."
+                )
+            yield _applied(self._prepare, block, n_rows)
+            n_rows += block.n_rows
+        if n_rows == 0:
+            raise ReadError(f"{source.path} has no rows.")
+        if not source.terms:
+            self._check_names()
+
+    def _check_store(self, made: Recipe, fitted: Recipe) -> None:
+        """Refuse a store whose values are not those wanted, nor counts that become them."""
+        source, again = self.source, "Convert its source again, like the model (--like)."
+        ready = fitted.format is None or made.same_values(fitted)
+        if not ready and made.prepare is not None:
+            raise ReadError(
+                f"{source.path} was prepared in another way than what it is to be like. {again}"
+            )
+        if source.n_features != self._n_columns:
+            raise ReadError(
+                f"{source.path} has {source.n_features} columns, where {self._n_columns} are "
+                f"known. {again}"
+            )
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Refuse a file whose columns have other names."""
+        names, known = self.source.feature_names, self._names
+        if names is None or known is None:
+            return
+        if self._prepare is not None and self._prepare.columns_ is not None:
+            names = np.asarray(names)[self._prepare.columns_]
+        if not np.array_equal(names, known):
+            raise ReadError(
+                f"The columns of {self.source.path} have other names than those that are known. "
+                f"Convert its source again, like the model (--like)."
+            )
+
+
+def recipe_of(like: Any) -> Recipe:
+    """The fitted recipe of rows or of a fitted estimator; without a format where they were made of
+    a matrix."""
+    if isinstance(like, Recipe):
+        return like
+    if isinstance(like, Rows):
+        n_features, names = like.n_features, like.feature_names
+    elif hasattr(like, "n_features_in_"):
+        n_features, names = like.n_features_in_, like.feature_names_
+    else:
+        raise ValueError("like must be Rows, a fitted estimator or a fitted Recipe.")
+    recipe: Recipe = getattr(like, "recipe", None) or Recipe(names=names)
+    if recipe.prepare is not None:
+        return recipe
+    return replace(recipe, n_columns=n_features, n_features=n_features)  # they may have grown
+
+
+def in_order(values: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+    """Values of columns, each moved to where its column goes."""
+    if order is None:
+        return values
+    moved = np.empty_like(values)
+    moved[order] = values
+    return moved
+
+
+def shifted(block: Block, first_column: int) -> Block:
+    """A block whose columns count from zero."""
+    if first_column == 0:
+        return block
+    return replace(block, indices=block.indices - np.int32(first_column))
+
+
+def _of_store(rows: StoredRows, wanted: Recipe) -> Recipe:
+    """How a store was made; options for files are refused."""
+    check_belong(wanted.options, set(), "a store")
+    if wanted.format is not None:
+        raise ValueError("format: no effect on a store.")
+    n_features, names = rows.n_features, rows.feature_names
+    return rows.recipe or Recipe(n_columns=n_features, n_features=n_features, names=names)
+
+
+def _of_file(
+    path: Path,
+    wanted: Recipe,
+    n_threads: int | None,
+    *,
+    whole: bool = False,
+    like: Recipe | None = None,
+) -> tuple[Source, Recipe]:
+    """The reader of a file, and what is known of its recipe before the first block."""
+    format = format_of(path, wanted.format)
+    reader = FORMATS[format].reader
+    source = open_source(
+        path,
+        format,
+        wanted.options,
+        dtype=wanted.dtype,
+        n_threads=effective_n_threads(n_threads),
+        whole=whole,
+        like=like is not None,
+        vocabulary=None if like is None else like.names,
+    )
+    usual = {option.name: plain(option.default) for option in reader.options}
+    chosen = {name: value for name, value in wanted.options.items() if value != usual[name]}
+    return source, Recipe(format=format, options=chosen, terms=reader.terms)
+
+
+def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
+    """What was asked for, and what the recipe says beyond."""
+    format = format_of(path, wanted.format)
+    reader, of_fitted = FORMATS[format].reader, FORMATS.get(fitted.format or "")
+    if reader.terms and (not fitted.terms or fitted.names is None):
+        raise ReadError(f"{path} is text, but what it is to be like was not made from text.")
+    if fitted.terms and not reader.terms and fitted.prepare is not None:
+        raise ReadError(
+            f"{path} is a matrix, but what it is to be like was made from text: whether its "
+            f"values are counts is not known. Give the text, or a store of it."
+        )
+    # Formats of one module have the same options.
+    alike = of_fitted is not None and of_fitted.module == FORMATS[format].module
+    known, given = fitted.options if alike else {}, dict(wanted.options)
+    for option in reader.options:
+        value = given.get(option.name)
+        if not option.fixed or value is None:
+            continue
+        usual = plain(option.default)
+        if value not in (usual, known.get(option.name, usual)):
+            raise ValueError(
+                f"{option.name}={value!r} is not how the other text was read: "
+                f"{option.name}={known.get(option.name, usual)!r}."
+            )
+        del given[option.name]
+    return replace(wanted, format=format, options={**known, **given})
+
+
+def _prepared(recipe: Recipe, prepare: Prepare) -> Recipe:
+    """The recipe with counts that are prepared."""
+    state, columns, names = prepare.get_state(), prepare.columns_, recipe.names
+    if columns is not None and names is not None:
+        names = np.asarray(names)[columns]
+    if columns is not None and recipe.terms:
+        # Terms that were dropped need not be known to whoever reads in the same way.
+        state["row_counts"] = state["row_counts"][columns]
+    return replace(
+        recipe,
+        prepare=state,
+        names=names,
+        n_columns=len(state["row_counts"]),
+        n_features=prepare.n_features_out,
+    )
+
+
+def _typed_blocks(source: Source, dtype: Any, progress: Progress | None) -> Iterator[Block]:
+    """The blocks of a source, with values of this type."""
+    with closing(source.blocks()) as blocks:  # type: ignore[type-var]
+        for block in blocks:
+            if dtype is not None:
+                with np.errstate(over="ignore"):  # infinities are refused later, with their row
+                    block = replace(block, data=block.data.astype(dtype, copy=False))
+            if progress:
+                progress(block.done)
+            yield block
+
+
+def _applied(prepare: Prepare | None, block: Block, first_row: int) -> Block:
+    """A block whose counts are prepared."""
+    if prepare is None:
+        return block
+    arrays = prepare.apply(block.indptr, block.indices, block.data, first_row=first_row)
+    return replace(block, indptr=arrays[0], indices=arrays[1], data=arrays[2])
+
+
+def _ready_rows(source: Source, prepare: Prepare | None, dtype: Any) -> StoredRows | None:
+    if not isinstance(source, StoreSource) or prepare is not None:
+        return None
+    same = dtype is None or np.dtype(dtype) == source.rows.matrix.dtype
+    return source.rows if same else None

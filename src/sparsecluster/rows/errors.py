@@ -1,0 +1,11 @@
+"""The errors of this library, all under one name."""
+
+from __future__ import annotations
+
+
+class SparseClusterError(Exception):
+    """What every error class of this library is; each is a ValueError too."""
+
+
+class ReadError(SparseClusterError, ValueError):
+    """A file that cannot be read: broken, of another format, or without what was asked for."""
