@@ -19,6 +19,7 @@ from sparsecluster.kmeans.lookup import CentersByFeature
 from sparsecluster.kmeans.seeding.starting import check_method
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.checks import check_feature_names, check_weights
+from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
 from sparsecluster.rows.parameters import Anything, Choice, Number, check_number, integer
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
@@ -106,15 +107,12 @@ class CenterEstimator(
         self.check_is_fitted()
         rows = self._points(X)
         labels = self._looked_up(rows)
-        if labels is None:
-            labels = self._assign(rows, *self._centers_for(rows))
-        return labels
+        return self._assign(*self._met(rows)) if labels is None else labels
 
     def transform(self, X: Any) -> np.ndarray:
         """Distances of each row to all centers (cosines: 1 - cos), in the float type of X."""
         self.check_is_fitted()
-        rows = self._points(X)
-        centers, n_threads = self._centers_for(rows)
+        rows, centers, n_threads = self._met(self._points(X))
         distances = np.empty((rows.n_rows, centers.n_clusters), dtype=rows.matrix.dtype)
         _core.all_distances(rows.core, centers, distances, n_threads)
         metric_of(self.metric).distances(distances, rows.core.norm2)
@@ -126,16 +124,14 @@ class CenterEstimator(
         For the cosine squared distances are those at unit length, 2 (1 - cos).
         """
         self.check_is_fitted()
-        rows = self._points(X)
-        centers, n_threads = self._centers_for(rows)
+        rows, centers, n_threads = self._met(self._points(X))
         labels = self._assign(rows, centers, n_threads)
         return labels, _core.own_distances(rows.core, centers, labels, n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
         self.check_is_fitted()
-        rows = self._points(X)
-        centers, n_threads = self._centers_for(rows)
+        rows, centers, n_threads = self._met(self._points(X))
         weights = check_weights(sample_weight, rows)
         labels = self._assign(rows, centers, n_threads)
         return -_core.own_cost(rows.core, centers, labels, weights, n_threads)
@@ -203,11 +199,14 @@ class CenterEstimator(
         n_threads = effective_n_threads(self.n_threads)
         return threads_for(rows.core.nnz * self.n_clusters, n_threads)
 
-    def _centers_for(self, rows: Rows) -> tuple[_core.Centers, int]:
-        """The centers in the core, and the threads that the rows are worth."""
-        centers = centers_.to_core(self.cluster_centers_, rows.n_features)
-        n_threads = effective_n_threads(self.n_threads)
-        return centers, threads_for(rows.core.nnz * centers.n_clusters, n_threads)
+    def _met(self, rows: Rows) -> tuple[Rows, _core.Centers, int]:
+        """Rows and centers in the same columns, and the threads that they are worth."""
+        n_threads, centers = effective_n_threads(self.n_threads), self.cluster_centers_
+        columns = Columns.occurring(rows, centers)
+        if columns is not None:
+            rows, centers = columns.rows(rows, n_threads=n_threads), columns.inside(centers)
+        core = centers_.to_core(centers, rows.n_features)
+        return rows, core, threads_for(rows.core.nnz * core.n_clusters, n_threads)
 
     def _assign(self, rows: Rows, centers: _core.Centers, n_threads: int) -> np.ndarray:
         labels = np.full(rows.n_rows, -1, dtype=np.int32)

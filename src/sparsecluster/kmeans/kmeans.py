@@ -20,9 +20,11 @@ from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.kmeans.state import Clustering, RunState
 from sparsecluster.kmeans.stopping import shift_tolerance
 from sparsecluster.rows.checks import check_feature_names, check_weights
+from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.parameters import By, Choice, Flag
 from sparsecluster.rows.resources import effective_memory_limit
+from sparsecluster.rows.rows import Rows
 from sparsecluster.run import restarts
 from sparsecluster.run.history import Callback, IterationRecord
 from sparsecluster.storage.checkpoint import StateFile, fingerprint, open_checkpoint, seconds
@@ -222,17 +224,26 @@ class KMeans(CenterEstimator):
             n_threads=self._threads_for(rows),
             metric=metric_of(self.metric),
         )
-        columns = _core.column_stats(rows.core, weights)
+        init, points = self.init, rows
+        # A function gets X as it is.
+        occurring = None if callable(init) else Columns.occurring(rows, self._given_centers(rows))
+        if occurring is not None:
+            points = occurring.rows(rows, n_threads=setting.n_threads)
+            init = init if isinstance(init, str) else occurring.inside(self._given_centers(rows))
+        columns = _core.column_stats(points.core, weights)
         task = Task(
-            rows=rows,
+            rows=points,
             setting=setting,
             columns=columns,
             algorithm=algorithm,
             max_iter=self.max_iter,
             tolerance=shift_tolerance(self.tol, columns),
         )
-        best = self._best_run(task)
+        same_fit = self._fingerprint(rows, weights) if self.checkpoint is not None else {}
+        best = self._best_run(task, init, same_fit)
         centers = centers_.from_core(best.centers)
+        if occurring is not None:
+            centers = occurring.outside(centers)
         self._remember(rows, names)
         self.algorithm_ = algorithm
         self._set_centers(centers if rows.sparse else centers.toarray())
@@ -247,7 +258,13 @@ class KMeans(CenterEstimator):
         self.cluster_centers_ = centers
         self.n_clusters_ = self._n_features_out = centers.shape[0]
 
-    def _best_run(self, task: Task) -> Clustering:
+    def _given_centers(self, rows: Rows) -> Any:
+        """Centers to start from that were given; None for a name."""
+        if isinstance(self.init, str):
+            return None
+        return centers_.check_centers(self.init, self.n_clusters, rows.n_features)
+
+    def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> Clustering:
         """The run of the lowest cost, of those from several starts."""
         n_init, n_threads = self._starts(), task.setting.n_threads
         if not isinstance(self.n_init, str) and n_init < self.n_init:
@@ -268,9 +285,9 @@ class KMeans(CenterEstimator):
                 random_state=np.random.RandomState(seeds[run]),
             )
             file = saved.run(run) if saved else None
-            return self._run(replace(task, setting=setting, run=run), setting, file, on_iteration)
+            own = replace(task, setting=setting, run=run)
+            return self._run(own, setting, init, file, on_iteration)
 
-        same_fit = self._fingerprint(task) if self.checkpoint is not None else {}
         with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
             seeds = saved.seeds(seeds) if saved else seeds
             found = restarts.run_all(
@@ -287,13 +304,18 @@ class KMeans(CenterEstimator):
         return best
 
     def _run(
-        self, task: Task, setting: SeedSetting, file: StateFile | None, on_iteration: Callback
+        self,
+        task: Task,
+        setting: SeedSetting,
+        init: Any,
+        file: StateFile | None,
+        on_iteration: Callback,
     ) -> Clustering:
         """One run, from its start or from where it was."""
         state = RunState.load(file, task.rows) if file else None
         if state is None:
             state = RunState.at(
-                starting_centers(self.init, task.rows, self.n_clusters, setting, self.init_options)
+                starting_centers(init, task.rows, self.n_clusters, setting, self.init_options)
             )
             if file:
                 state.save(file)
@@ -318,10 +340,10 @@ class KMeans(CenterEstimator):
             clustering.state().save(file)
         return clustering
 
-    def _fingerprint(self, task: Task) -> dict[str, Any]:
+    def _fingerprint(self, rows: Rows, weights: np.ndarray | None) -> dict[str, Any]:
         """What tells this fit from others, in a checkpoint."""
         parameters = {name: getattr(self, name) for name in DECIDING}
-        return fingerprint(parameters, task.rows, task.setting.weights)
+        return fingerprint(parameters, rows, weights)
 
     def get_state(self) -> dict[str, Any]:
         """What was fitted, in arrays and what JSON can hold."""

@@ -8,6 +8,7 @@ this gives a row for each label, and nothing is learnt that other instances coul
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, pairwise
 from numbers import Integral
 from typing import Any
@@ -105,8 +106,7 @@ def label_rows(rows: Rows, path: Any) -> Rows:
     return as_rows(
         metalabels(rows.matrix, labels),
         n_threads=effective_n_threads(None),
-        feature_names=rows.feature_names,
-        recipe=rows.recipe,
+        provenance=replace(rows.provenance, labels=None),
     )
 
 

@@ -15,7 +15,7 @@ from sparsecluster.prepare.passes import FirstPass, Progress, Transform, asked, 
 from sparsecluster.prepare.prepare import Prepare
 from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_n_threads
-from sparsecluster.rows.rows import Rows, as_rows, mapped_csr
+from sparsecluster.rows.rows import Provenance, Rows, as_rows, mapped_csr
 
 
 def read(
@@ -157,8 +157,10 @@ def _joined(
     return as_rows(
         mapped_csr(indptr, indices, data, recipe.n_features),
         n_threads=effective_n_threads(None),
-        feature_names=recipe.names,
-        labels=rows_labels(labels, n_labels) if labels else None,
-        recipe=recipe,
-        first_row=first_row,
+        provenance=Provenance(
+            feature_names=recipe.names,
+            labels=rows_labels(labels, n_labels) if labels else None,
+            recipe=recipe,
+            first_row=first_row,
+        ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 MAX_INDEX = np.iinfo(np.int32).max
 TINY_NORM2 = 1e-280  # below, squares lose digits
 LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What is known about rows beyond their values; it travels with them."""
+
+    feature_names: np.ndarray | None = None
+    labels: Any = None
+    recipe: Recipe | None = None
+    first_row: int = 0  #: of a block of a file, for messages
 
 
 class Rows:
@@ -44,19 +55,24 @@ class Rows:
         matrix: Any,
         core: _core.Rows | None = None,
         selected: np.ndarray | None = None,
-        *,
-        feature_names: np.ndarray | None = None,
-        labels: Any = None,
-        recipe: Recipe | None = None,
-        first_row: int = 0,
+        provenance: Provenance | None = None,
     ) -> None:
         self.matrix = matrix
         self.selected = selected
-        self.feature_names = feature_names
-        self.labels = labels
-        self.recipe = recipe
-        self.first_row = first_row  # of a block of a file, for messages
+        self.provenance = provenance or Provenance()
         self._core = core
+
+    @property
+    def feature_names(self) -> np.ndarray | None:
+        return self.provenance.feature_names
+
+    @property
+    def labels(self) -> Any:
+        return self.provenance.labels
+
+    @property
+    def recipe(self) -> Recipe | None:
+        return self.provenance.recipe
 
     def __len__(self) -> int:
         return self.n_rows
@@ -66,8 +82,8 @@ class Rows:
 
     @property
     def core(self) -> _core.Rows:
-        """The view in the core."""
-        assert self._core is not None
+        """The view in the core, of rows that were checked."""
+        assert self._core is not None, "rows of a store are to be checked first: rows.checked()"
         return self._core
 
     @property
@@ -202,29 +218,38 @@ def _check_lengths(matrix: Any) -> None:
         )
 
 
-def as_rows(matrix: Any, *, n_threads: int, name: str = "X", **known: Any) -> Rows:
+def as_rows(
+    matrix: Any,
+    *,
+    n_threads: int,
+    name: str = "X",
+    n_columns: int | None = None,
+    provenance: Provenance | None = None,
+) -> Rows:
     """See a CSR matrix or a C-ordered array of floats as Rows; only unsorted CSR is copied.
 
-    What is `known` about the rows (names, labels, recipe, first row) goes along.
+    `n_columns` is how many columns there were before those that do not occur were left out.
     """
     if max(matrix.shape) > MAX_INDEX:
         raise ValueError(
             f"{name} has the shape {matrix.shape}; at most 2**31 - 1 rows and columns are "
             f"supported. Drop the empty columns, or hash the features into fewer."
         )
-    rows = Rows(matrix, core_rows(matrix), **known)
+    core = core_rows(matrix, n_columns=n_columns)
+    rows = Rows(matrix, core, provenance=provenance)
     fault, row = rows.core.inspect(n_threads)
     if fault == "unsorted":
         matrix = matrix.copy()
         matrix.sum_duplicates()
-        rows = Rows(matrix, core_rows(matrix), **known)
+        core = core_rows(matrix, n_columns=n_columns)
+        rows = Rows(matrix, core, provenance=provenance)
         fault, row = rows.core.inspect(n_threads)
     if fault != "none":
         raise ValueError(explain(fault, row, matrix, name))
     return rows
 
 
-def core_rows(matrix: Any, *, chunk_bytes: int = 0) -> _core.Rows:
+def core_rows(matrix: Any, *, chunk_bytes: int = 0, n_columns: int | None = None) -> _core.Rows:
     """The view of a matrix in the core, not inspected yet; streamed in chunks of this size."""
     if not sp.issparse(matrix):
         return _core.Rows.dense(matrix)
@@ -237,6 +262,7 @@ def core_rows(matrix: Any, *, chunk_bytes: int = 0) -> _core.Rows:
         np.ascontiguousarray(matrix.data),
         matrix.shape[1],
         chunk_bytes,
+        n_columns or matrix.shape[1],
     )
 
 
@@ -312,7 +338,7 @@ def unit_rows(
         lengths[i] = _length(rows.matrix[[i]])
     zero = lengths == 0
     if zero.any() and not allow_zero:
-        row = rows.first_row + int(np.flatnonzero(zero)[0])
+        row = rows.provenance.first_row + int(np.flatnonzero(zero)[0])
         raise ValueError(
             f"Row {row} of X is zero and has no direction ({_count(int(zero.sum()), 'row')} in "
             f"all). Drop such rows, or pass zero_rows='first' to put them into the first cluster."
@@ -329,7 +355,7 @@ def unit_rows(
         )
     if not rows.sparse:
         scaled = (rows.matrix / lengths[:, None]).astype(rows.matrix.dtype)
-        return as_rows(scaled, n_threads=n_threads)
+        return as_rows(scaled, n_threads=n_threads, provenance=rows.provenance)
     values = np.empty_like(rows.matrix.data)
     indptr = rows.matrix.indptr
     # A block at a time, because the quotients are computed in float64.
@@ -340,9 +366,7 @@ def unit_rows(
         repeated = np.repeat(lengths[begin:end], np.diff(indptr[begin : end + 1]))
         values[part] = rows.matrix.data[part] / repeated
     matrix = with_values(rows.matrix, values)
-    return as_rows(
-        matrix, n_threads=n_threads, feature_names=rows.feature_names, recipe=rows.recipe
-    )
+    return as_rows(matrix, n_threads=n_threads, provenance=rows.provenance)
 
 
 def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:

@@ -24,7 +24,7 @@ from sparsecluster.formats.labels import indicator
 from sparsecluster.formats.source import Block, Labels, Source
 from sparsecluster.rows.recipe import Recipe, with_arrays
 from sparsecluster.rows.resources import available_memory, effective_n_threads
-from sparsecluster.rows.rows import Rows, core_rows, mapped_csr
+from sparsecluster.rows.rows import Provenance, Rows, core_rows, mapped_csr
 from sparsecluster.storage.store_files import (
     StoreError,
     StoreFiles,
@@ -54,11 +54,12 @@ class StoredRows(Rows):
         files: StoreFiles,
         arrays: dict[str, np.ndarray],
         meta: dict[str, Any],
-        **known: Any,
+        provenance: Provenance,
     ) -> None:
         parts = (arrays["indptr"], arrays["indices"], arrays["data"])
         many = meta["n_rows"] > MANY_ROWS
-        super().__init__(mapped_csr(*parts, meta["n_features"], keep_indptr=many), **known)
+        matrix = mapped_csr(*parts, meta["n_features"], keep_indptr=many)
+        super().__init__(matrix, provenance=provenance)
         self.path = path
         self.files = files
         self.meta = meta
@@ -73,18 +74,13 @@ class StoredRows(Rows):
     def in_file(self) -> bool:
         return True
 
-    @property
-    def core(self) -> _core.Rows:
-        """The view in the core; what was not looked at yet is looked at now."""
-        if self._core is None:
-            self._core = self._checked()
-        return self._core
-
     def checked(self) -> StoredRows:
-        _ = self.core
+        """The same rows, once they were compared with their checksums; that takes one pass."""
+        if self._core is None:
+            self._core = self._inspected()
         return self
 
-    def _checked(self) -> _core.Rows:
+    def _inspected(self) -> _core.Rows:
         try:
             core = core_rows(self.matrix, chunk_bytes=CHUNK_BYTES if self.streamed else 0)
         except ValueError as error:
@@ -169,9 +165,11 @@ def _open(path: Path, folder: int) -> StoredRows:
         files,
         arrays,
         meta,
-        feature_names=names,
-        labels=_labels(path, arrays, meta["n_labels"]),
-        recipe=_recipe(path, arrays, meta["recipe"], names),
+        Provenance(
+            feature_names=names,
+            labels=_labels(path, arrays, meta["n_labels"]),
+            recipe=_recipe(path, arrays, meta["recipe"], names),
+        ),
     )
 
 
