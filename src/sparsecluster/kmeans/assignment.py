@@ -21,9 +21,9 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
         needed = _core.assigner_bytes(algorithm, rows.n_rows, n_clusters)
         if needed > memory_limit:
             warnings.warn(
-                f"algorithm={algorithm!r} needs {needed / 1e9:.3g} GB for its bounds (rows x clusters), "
-                f"more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' is used "
-                f"instead, with the same result. Raise memory_limit to keep {algorithm!r}.",
+                f"algorithm={algorithm!r} needs {needed / 1e9:.3g} GB for its bounds (rows x "
+                f"clusters), more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' is "
+                f"used instead, with the same result. Raise memory_limit to keep {algorithm!r}.",
                 UserWarning,
                 stacklevel=2,
             )
