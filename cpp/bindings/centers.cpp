@@ -7,6 +7,7 @@
 #include "bindings/bindings.hpp"
 #include "core/exact.hpp"
 #include "core/metric.hpp"
+#include "index/lookup.hpp"
 #include "index/roofline.hpp"
 #include "kmeans/projection.hpp"
 
@@ -14,29 +15,61 @@ namespace sparsecluster {
 
 namespace {
 
+// Row k of these arrays, without zeros.
+template <class P, class I>
+Center center_from(const In<P>& indptr, const In<I>& indices, const In<double>& values, int64_t k, int64_t n_features) {
+    const int64_t begin = indptr.data()[k], end = indptr.data()[k + 1];
+    require(0 <= begin && begin <= end && end <= int64_t(values.size()), "inconsistent CSR arrays");
+    Center center;
+    for (int64_t p = begin; p < end; ++p) {
+        const int64_t feature = indices.data()[p];
+        require(feature >= 0 && feature < n_features && (p == begin || feature > int64_t(indices.data()[p - 1])),
+                "the features of a center must be ascending and in range");
+        if (values.data()[p] == 0) continue;
+        center.features.push_back(int32_t(feature));
+        center.values.push_back(values.data()[p]);
+    }
+    center.compute_norm();
+    require(std::isfinite(center.norm2), "a center is not finite");
+    return center;
+}
+
 std::unique_ptr<Centers> centers_from_csr(In<int64_t> indptr, In<int32_t> indices, In<double> values,
                                           int64_t n_features) {
     require(indptr.size() >= 1 && indices.size() == values.size(), "inconsistent CSR arrays");
     auto centers = std::make_unique<Centers>();
     centers->n_features = n_features;
-    centers->items.resize(indptr.size() - 1);
-    for (size_t k = 0; k < centers->items.size(); ++k) {
-        const int64_t begin = indptr.data()[k], end = indptr.data()[k + 1];
-        require(0 <= begin && begin <= end && end <= int64_t(values.size()), "inconsistent CSR arrays");
-        Center& center = centers->items[k];
-        for (int64_t p = begin; p < end; ++p) {
-            const int32_t feature = indices.data()[p];
-            require(feature >= 0 && feature < n_features &&
-                        (p == begin || feature > indices.data()[p - 1]),
-                    "the features of a center must be ascending and in range");
-            if (values.data()[p] == 0) continue;
-            center.features.push_back(feature);
-            center.values.push_back(values.data()[p]);
-        }
-        center.compute_norm();
-        require(std::isfinite(center.norm2), "a center is not finite");
-    }
+    for (size_t k = 0; k + 1 < indptr.size(); ++k)
+        centers->items.push_back(center_from(indptr, indices, values, int64_t(k), n_features));
     return centers;
+}
+
+// The first four arrays are the centers by feature, the next three the centers themselves in CSR.
+template <class I>
+std::optional<Out<int32_t>> py_look_up(const PyRows& rows, In<int64_t> begin, In<int32_t> clusters,
+                                       In<double> list_values, In<double> norm2, In<I> indptr, In<I> indices,
+                                       In<double> values, int64_t most_entries) {
+    const CentersByFeature lists{int64_t(begin.size()) - 1, int64_t(norm2.size()), int64_t(clusters.size()),
+                                 begin.data(),              clusters.data(),       list_values.data(),
+                                 norm2.data()};
+    require(lists.n_features >= 0 && lists.n_clusters >= 1 && lists.n_entries == int64_t(list_values.size()) &&
+                indptr.size() == norm2.size() + 1 && indices.size() == values.size(),
+            "inconsistent arrays of centers");
+    std::optional<std::vector<int32_t>> labels;
+    {
+        const GilReleased released;
+        labels = look_up(rows.get(), lists, most_entries, [&](int32_t k) {
+            return center_from(indptr, indices, values, k, lists.n_features);
+        });
+    }
+    if (!labels) return {};
+    return to_numpy(std::move(*labels));
+}
+
+template <class I>
+void bind_look_up(nb::module_& m) {
+    m.def("look_up", &py_look_up<I>, "rows"_a, "begin"_a, "clusters"_a, "list_values"_a, "norm2"_a,
+          "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a, "most_entries"_a);
 }
 
 std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers& centers) {
@@ -108,6 +141,8 @@ void py_all_distances(const PyRows& rows, const Centers& centers,
 }  // namespace
 
 void bind_centers(nb::module_& m) {
+    bind_look_up<int32_t>(m);
+    bind_look_up<int64_t>(m);
     nb::class_<Centers>(m, "Centers")
         .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
         .def("to_csr", &centers_to_csr)

@@ -81,7 +81,8 @@ int64_t py_count_lines(nb::handle buffer, int n_threads) {
 
 void bind_text(nb::module_& m) {
     // A ValueError whose arguments are the line and the reason.
-    const nb::object type = nb::steal(PyErr_NewException("sparsecluster._core.TextError", PyExc_ValueError, nullptr));
+    const std::string name = nb::cast<std::string>(m.attr("__name__")) + ".TextError";
+    const nb::object type = nb::steal(PyErr_NewException(name.c_str(), PyExc_ValueError, nullptr));
     if (!type.is_valid()) throw nb::python_error();
     m.attr("TextError") = type;
     nb::register_exception_translator(

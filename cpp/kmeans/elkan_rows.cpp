@@ -94,7 +94,7 @@ private:
             return;
         }
         const int32_t before = label;
-        bool tight = false, doubt = false;
+        bool tight = false, compared = false, doubt = false;
         double own = 0;
         auto measure = [&](int64_t k) {
             ++counts.distances;
@@ -116,6 +116,7 @@ private:
                 tight = true;
                 if (ruled_out()) continue;
             }
+            compared = true;
             const double distance = measure(k);
             lower[k] = pass.space.below(distance, norm2);
             if (distance > own + pad) continue;
@@ -126,6 +127,7 @@ private:
             label = k;
             take(distance);
         }
+        counts.skipped += !compared;
         if (doubt) {
             // The scan counts the move from where the row was.
             label = before;

@@ -22,8 +22,8 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
         if needed > memory_limit:
             warnings.warn(
                 f"algorithm={algorithm!r} needs {needed / 1e9:.3g} GB for its bounds (rows x "
-                f"clusters), more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' "
-                f"is used instead, with the same result. Raise memory_limit to keep {algorithm!r}.",
+                f"clusters), more than the memory limit of {memory_limit / 1e9:.3g} GB; 'auto' is "
+                f"used instead, with the same result. Raise memory_limit to keep {algorithm!r}.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -228,15 +228,7 @@ class CenterEstimator(
             return None  # the centers may have been changed
         if not metric_of(self.metric).useful(rows.core.norm2).all():
             return None
-        found = lists.candidates(rows)
-        if found is None:
-            return None
-        labels, possible = found
-        doubtful = np.flatnonzero(labels < 0)
-        if len(doubtful):
-            some = centers_.to_core(lists.of[possible], rows.n_features)
-            labels[doubtful] = possible[self._assign(rows.select(doubtful), some, 1)]
-        return labels
+        return lists.nearest(rows)
 
     # --- files --------------------------------------------------------------------------------
 
