@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from functools import partial
-from typing import Any, ClassVar, TypeVar
+from functools import partial, wraps
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,15 +23,32 @@ from sparsecluster.run.history import Callback, IterationRecord, describe
 from sparsecluster.storage.fields import NAMES, Field
 
 SET_BY_CHECKS = ("n_features_in_", "feature_names_in_")
-Self = TypeVar("Self", bound="SparseEstimator")
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def all_or_nothing(fit: Fit) -> Fit:
+    """A fit that, where it does not succeed, leaves what the estimator knows of its columns."""
+
+    @wraps(fit)
+    def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = {name: self.__dict__[name] for name in SET_BY_CHECKS if name in self.__dict__}
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            for name in SET_BY_CHECKS:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
+
+    return cast(Fit, whole)
 
 
 class SparseEstimator(BaseEstimator):
     """The base of every estimator: parameters, rows, names, progress, saving.
 
     A subclass declares what its parameters may be in `_parameters`, and what a model file keeps of
-    its fit in `_fitted`: names of attributes, and how each is stored and checked. It calls `_enter`
-    for its rows and `_remember` when it has fitted them.
+    its fit in `_fitted`: names of attributes, and how each is stored and checked. Its `fit` is
+    `all_or_nothing`, calls `_enter` for its rows, and `_remember` when it has fitted them.
     """
 
     _parameters: ClassVar[dict[str, Constraint]] = {
@@ -62,23 +79,15 @@ class SparseEstimator(BaseEstimator):
 
     def _enter(self, X: Any, *, reset: bool) -> Rows:
         """The checked rows of X; of a fit with `reset`, else like those that were fitted."""
-        before = {name: self.__dict__[name] for name in SET_BY_CHECKS if name in self.__dict__}
-        try:
-            rows = enter(
-                X,
-                n_threads=effective_n_threads(self.n_threads),
-                like=None if reset else self,
-                validate=partial(self._validated, reset=reset),
-            )
-            if isinstance(X, Rows | str | os.PathLike):
-                self._check_columns(rows, reset=reset)
-            return rows
-        except ValueError:
-            # What was refused must not change what the estimator knows of its columns.
-            for name in SET_BY_CHECKS:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
+        rows = enter(
+            X,
+            n_threads=effective_n_threads(self.n_threads),
+            like=None if reset else self,
+            validate=partial(self._validated, reset=reset),
+        )
+        if isinstance(X, Rows | str | os.PathLike):
+            self._check_columns(rows, reset=reset)
+        return rows
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if not reset and self._needs_no_conversion(X):

@@ -32,10 +32,7 @@ def test_labels_are_those_of_the_model(tmp_path, estimator, everything_is_large)
     model = estimator(n_clusters=60, random_state=0, max_iter=5, tol=1).fit(X)
     model.save(tmp_path / "m.st")
     loaded = load_model(tmp_path / "m.st")
-    found = [
-        loaded._looked_up(loaded._check_rows(X[i : i + 7], n_threads=1, reset=False))
-        for i in range(0, 3000, 7)
-    ]
+    found = [loaded._looked_up(loaded._points(X[i : i + 7])) for i in range(0, 3000, 7)]
     assert sum(one is not None for one in found) > 100
     expected = model.predict(X)
     for i, one in zip(range(0, 3000, 7), found, strict=True):
@@ -51,7 +48,7 @@ def test_ties_go_to_the_lowest_index(tmp_path, everything_is_large):
     model.cluster_centers_ = centers
     model.save(tmp_path / "m.st")
     loaded = load_model(tmp_path / "m.st")
-    rows = loaded._check_rows(X, n_threads=1, reset=False)
+    rows = loaded._points(X)
     assert loaded._looked_up(rows).tolist() == model.predict(X).tolist() == [3, 1, 4, 0, 0]
 
 
@@ -78,7 +75,7 @@ def test_a_few_rows_read_a_few_features(tmp_path, monkeypatch):
     # What is read besides would show.
     lists.values = np.where(needed, lists.values, np.nan)
     lists.clusters = np.where(needed, lists.clusters, -1)
-    rows = loaded._check_rows(X[:3], n_threads=1, reset=False)
+    rows = loaded._points(X[:3])
     assert np.array_equal(loaded._looked_up(rows), model.predict(X[:3]))
 
 
@@ -125,7 +122,7 @@ def test_centers_that_can_be_changed_have_no_lists(tmp_path, everything_is_large
     X = wide(n_rows=300, n_features=500)
     KMeans(5, random_state=0).fit(X).save(tmp_path / "m.st")
     loaded = load_model(tmp_path / "m.st", mmap=False)
-    rows = loaded._check_rows(X[:2], n_threads=1, reset=False)
+    rows = loaded._points(X[:2])
     assert loaded._looked_up(rows) is None
 
 

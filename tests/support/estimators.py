@@ -49,17 +49,6 @@ DRAWN_BY_POSITION = {
     for kind in ("dense", "sparse")
 }
 
-TOO_EARLY = "fit notes the columns of X before it knows that it will succeed"
-SEEDED_BY_WEIGHT = "seeds are drawn in another way where there are weights"
-BROKEN = {
-    "test_refused_weights_change_nothing": TOO_EARLY,
-    "test_wrong_number_of_names_is_refused_and_changes_nothing": TOO_EARLY,
-    "test_fewer_rows_than_clusters_change_nothing": TOO_EARLY,
-    "test_interrupted_fit_of_other_columns_leaves_the_one_before": TOO_EARLY,
-    "test_unit_weights_give_what_no_weights_give": SEEDED_BY_WEIGHT,
-    "test_batches_of_unit_weights_give_what_no_weights_give": SEEDED_BY_WEIGHT,
-}
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -87,8 +76,15 @@ ESTIMATORS = [
         },
         checked=[{}, {"n_clusters": 3, "algorithm": "elkan", "n_init": 2}],
         expected_failed=DRAWN_BY_POSITION,
-        broken=BROKEN,
         any_order={"init": ROWS[:N_CLUSTERS], "n_init": 1, "refine": None},
+    ),
+    Entry(
+        KMeans,
+        f"{COMMON} checkpoint cosine",
+        {"cosine": CLUSTERS | {"metric": "cosine"}},
+        checked=[{"metric": "cosine", "zero_rows": "first"}],
+        expected_failed=DRAWN_BY_POSITION,
+        any_order={"init": ROWS[:N_CLUSTERS]},
     ),
     Entry(
         SphericalKMeans,
@@ -96,7 +92,6 @@ ESTIMATORS = [
         {"default": CLUSTERS, "hamerly": CLUSTERS | {"algorithm": "hamerly"}},
         checked=[{"zero_rows": "first"}],
         expected_failed=DRAWN_BY_POSITION,
-        broken=BROKEN,
         any_order={"init": ROWS[:N_CLUSTERS]},
     ),
     Entry(
@@ -109,7 +104,6 @@ ESTIMATORS = [
         },
         checked=[{}, {"schedule": "sculley", "n_clusters": 3, "batch_size": 20}],
         expected_failed=DRAWN_BY_POSITION,
-        broken=BROKEN,
         any_order={"init": ROWS[:N_CLUSTERS], "schedule": "nested", "batch_size": 10_000},
     ),
     Entry(
@@ -118,7 +112,6 @@ ESTIMATORS = [
         {"cosine": CLUSTERS | {"batch_size": 30, "metric": "cosine"}},
         checked=[{"metric": "cosine", "zero_rows": "first", "center_nnz": 5}],
         expected_failed=DRAWN_BY_POSITION,
-        broken=BROKEN,
         any_order={"init": ROWS[:N_CLUSTERS], "batch_size": 10_000},
     ),
     Entry(
@@ -126,12 +119,11 @@ ESTIMATORS = [
         "transform partial_fit",
         {
             "default": {},
-            "tfidf": {"tfidf": True, "unit": True, "log": True},
-            "dropped": {"min_rows": 3, "max_share": 0.4, "dtype": "float64"},
+            "tfidf": {"tfidf": True, "norm": "l2", "log": True},
+            "dropped": {"min_df": 3, "max_df": 0.4, "dtype": "float64"},
         },
         # Not with logarithms, because the checks pass values below -1.
-        checked=[{}, {"tfidf": True, "unit": True, "drop_empty": True}],
-        broken={"test_path_gives_what_the_matrix_gives": "Prepare takes no paths"},
+        checked=[{}, {"tfidf": True, "norm": "l2", "drop_empty": True}],
     ),
 ]
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
+from sparsecluster.base import all_or_nothing
 from sparsecluster.kmeans import assignment, refine
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
@@ -194,6 +195,7 @@ class KMeans(CenterEstimator):
         self.checkpoint_every = checkpoint_every
         self.copy_x = copy_x
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
     ) -> KMeans:

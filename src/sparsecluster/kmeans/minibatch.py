@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
+from sparsecluster.base import all_or_nothing
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.batches import run_batches
 from sparsecluster.kmeans.loop import Task
@@ -186,6 +187,7 @@ class MiniBatchKMeans(StreamEstimator):
 
     # --- all rows at hand ---------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
     ) -> MiniBatchKMeans:

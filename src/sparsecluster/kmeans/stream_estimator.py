@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_array, check_random_state
 
 from sparsecluster import _core
-from sparsecluster.base import SparseEstimator
+from sparsecluster.base import SparseEstimator, all_or_nothing
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.projection import METHODS as PROJECTIONS
@@ -73,6 +73,7 @@ class StreamEstimator(CenterEstimator):
                 f"least L1 norm of a center of unit length), got {self.center_l1!r}."
             )
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> StreamEstimator:
         """Learn from one more batch of rows.
 

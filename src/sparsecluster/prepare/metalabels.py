@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_array
 
 from sparsecluster.formats.labels import label_columns
 from sparsecluster.formats.limits import refuse_empty_rows
 from sparsecluster.formats.source import ReadError
+from sparsecluster.prepare.entrance import enter
 from sparsecluster.prepare.pieces import row_lengths
-from sparsecluster.rows.checks import INPUT, check_number
+from sparsecluster.rows.checks import check_number
 from sparsecluster.rows.recipe import check_norm
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
@@ -71,7 +71,7 @@ def metalabels(
            [0.  , 0.  , 0.  ]])
     """
     check_norm(norm)
-    instances = _checked_instances(Z.matrix if isinstance(Z, Rows) else Z)
+    instances = sp.csr_array(enter(Z, name="Z").matrix)
     labels = _members(Y, instances.shape[0], n_labels)
     dtype = instances.dtype
     instances = instances.astype(np.float64, copy=False)
@@ -96,7 +96,7 @@ def label_rows(rows: Rows, path: Any) -> Rows:
     """The labels of a file as rows, with the columns of its rows."""
     if rows.labels is None:
         raise ReadError(f"{path} has no labels to take for rows.")
-    rows.core  # noqa: B018  (looks at all that a store holds)
+    rows.checked()
     labels: Any = rows.labels
     if not sp.issparse(labels):
         columns = label_columns(labels, None)
@@ -142,11 +142,6 @@ def _blocks_of_labels(labels: sp.csr_array, instances: sp.csr_array) -> Iterator
     cuts = np.searchsorted(ends, np.arange(BLOCK, ends[-1], BLOCK), side="right")
     bounds = np.unique([0, *cuts, labels.shape[0]])
     return ((int(begin), int(end)) for begin, end in pairwise(bounds))
-
-
-def _checked_instances(Z: Any) -> sp.csr_array:
-    checked = check_array(check_input(Z, "Z"), input_name="Z", **INPUT)
-    return sp.csr_array(as_rows(checked, n_threads=1, name="Z").matrix)
 
 
 def _members(Y: Any, n_instances: int, n_labels: int | None) -> sp.csr_array:

@@ -5,6 +5,8 @@ All of it follows from how many rows each column occurs in, so it works block by
 from __future__ import annotations
 
 import copy
+import os
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -13,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from sparsecluster.prepare.entrance import enter
 from sparsecluster.prepare.pieces import (
     Piece,
     joined,
@@ -23,7 +26,7 @@ from sparsecluster.prepare.pieces import (
 )
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.recipe import FLAGS, check_preparation, check_preparation_state
-from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
+from sparsecluster.rows.rows import MAX_INDEX, Rows
 
 
 class Prepare(TransformerMixin, BaseEstimator):
@@ -370,12 +373,11 @@ class Prepare(TransformerMixin, BaseEstimator):
         check_preparation(self.get_params())
 
     def _check_rows(self, X: Any, *, reset: bool, keep_names: bool = False) -> Rows:
-        if isinstance(X, Rows):
-            X = X.matrix
-        X = check_input(X)
+        if isinstance(X, Rows | str | os.PathLike):
+            X = enter(X).matrix
         # On a copy: what is refused must not change what is known of the columns.
         checked = copy.copy(self)
-        rows = as_rows(validate_data(checked, X, reset=reset, **INPUT), n_threads=1)
+        rows = enter(X, validate=partial(validate_data, checked, reset=reset, **INPUT))
         if not reset:
             return rows
         before, names = (vars(of).get("feature_names_in_") for of in (self, checked))

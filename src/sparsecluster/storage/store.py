@@ -219,7 +219,7 @@ class StoreSource(Source):
     def blocks(self) -> Iterator[Block]:
         """The blocks of rows that were written together."""
         arrays = self.rows.arrays
-        self.rows.core  # noqa: B018  (looks at all rows)
+        self.rows.checked()
         begin = 0
         for end in self.rows.meta["blocks"]:
             indptr = arrays["indptr"][begin : end + 1]
