@@ -15,7 +15,14 @@ from sklearn.utils.validation import validate_data
 
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.checks import INPUT
-from sparsecluster.rows.parameters import By, Constraint, Function, check_table, integer
+from sparsecluster.rows.parameters import (
+    By,
+    Constraint,
+    Function,
+    check_number,
+    check_table,
+    integer,
+)
 from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows
@@ -214,7 +221,7 @@ class SparseEstimator(BaseEstimator):
         state = {name: field.pack(has[name]) for name, field in self._fitted.items() if name in has}
         if "recipe_" in has:
             state["recipe_"] = has["recipe_"]
-        return state
+        return state | {"n_features_in_": self.n_features_in_}
 
     def set_state(self, state: dict[str, Any], *, verify: bool) -> None:
         """Take over what `get_state` gave; refuses what no fit leaves.
@@ -223,6 +230,11 @@ class SparseEstimator(BaseEstimator):
         """
         if "feature_names_" not in state:
             raise ValueError("does not say whether its features have names")
+        n_features = state.pop("n_features_in_", None)
+        if n_features is not None:  # files of version 1 leave it to their centers
+            check_number("n_features_in_", n_features, int, 1)
+            if n_features != self.__dict__.setdefault("n_features_in_", n_features):
+                raise ValueError(f"has centers of other than {n_features} features")
         recipe = state.pop("recipe_", None)
         if recipe is not None:
             if not isinstance(recipe, dict):

@@ -274,7 +274,7 @@ class KMeans(CenterEstimator):
                 f"Explicit initial center position passed: performing only one init in "
                 f"{type(self).__name__} instead of n_init={self.n_init}.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         random_state = check_random_state(self.random_state)
         seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
@@ -301,7 +301,7 @@ class KMeans(CenterEstimator):
                 f"K-means did not converge in max_iter={self.max_iter} iterations: the centers "
                 f"still move. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return best
 

@@ -203,7 +203,7 @@ class MiniBatchKMeans(StreamEstimator):
                 f"init_size={self.init_size} should be larger than n_clusters={self.n_clusters}; "
                 f"{self.n_clusters} rows are taken.",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         if self.schedule == "nested":
             self._fit_nested(rows, setting)
@@ -236,7 +236,7 @@ class MiniBatchKMeans(StreamEstimator):
                 f"Mini-batch k-means did not converge in max_iter={self.max_iter} iterations: the "
                 f"centers still move. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         stream = Stream(
             found.centers,

@@ -146,7 +146,7 @@ class StreamEstimator(CenterEstimator):
             f"There are no centers yet: {rows.n_rows} rows are kept, and {missing} more (different "
             f"ones) are needed to start. Call partial_fit with more rows.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return None
 
