@@ -15,15 +15,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from sparsecluster.prepare import pieces as pieces_
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.prepare.pieces import (
-    Piece,
-    joined,
-    occurrences,
-    pieces_of,
-    row_counts,
-    row_lengths,
-)
+from sparsecluster.prepare.pieces import Piece, joined, pieces_of, row_counts, row_lengths
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.recipe import FLAGS, check_preparation, check_preparation_state
 from sparsecluster.rows.rows import MAX_INDEX, Rows
@@ -152,7 +146,7 @@ class Prepare(TransformerMixin, BaseEstimator):
         width = int(np.max(indices, initial=-1)) + 1
         if n_features is not None and width > n_features:
             raise ValueError(f"The block has a column {width - 1}, but n_features={n_features}.")
-        self._add(len(indptr) - 1, occurrences(indices, data, n_features or width))
+        self._add(len(indptr) - 1, pieces_.occurrences(indices, data, n_features or width))
         return self
 
     def _fit(self, X: Any) -> Rows:
