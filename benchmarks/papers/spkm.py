@@ -37,6 +37,7 @@ def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
     from sparsecluster import SphericalKMeans
     from sparsecluster.kmeans.seeding.registry import METHODS
     from sparsecluster.kmeans.setting import SeedSetting
+    from sparsecluster.rows.metric import COSINE
     from sparsecluster.rows.rows import as_rows, unit_rows
 
     X = data.load(name).X
@@ -53,7 +54,7 @@ def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
             # Without memory for columns every center costs a pass over all rows.
             setting = SeedSetting(
                 random_state=np.random.RandomState(seed), memory_limit=0, n_threads=threads,
-                metric="cosine",
+                metric=COSINE,
             )  # fmt: skip
             started = time.perf_counter()
             METHODS[init].load()(rows, K, setting, **options)
