@@ -55,7 +55,7 @@ void check_inspection(const Table& table, const Rows& rows, const Finding& findi
     check(same, "norms differ");
 }
 
-void check_columns(const Table& table, const ColumnStats& columns, const double* weights, bool sparse) {
+void check_columns(const Table& table, const ColumnStats& columns, const double* weights) {
     double total = 0;
     bool counts = true, largest = true;
     for (int64_t f = 0; f < table.n_features; ++f) {
@@ -64,7 +64,7 @@ void check_columns(const Table& table, const ColumnStats& columns, const double*
         for (int64_t i = 0; i < table.n_rows; ++i) {
             const double value = table.row(i)[f];
             mean += value / double(table.n_rows);
-            count += !sparse || value != 0;
+            count += value != 0;
             max_abs = std::max(max_abs, std::abs((weights ? weights[i] : 1.0) * value));
         }
         for (int64_t i = 0; i < table.n_rows; ++i)
@@ -198,7 +198,7 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
     Rows rows = sample.rows();
     check_inspection(table, rows, rows.inspect(n_threads));
     const ColumnStats columns = column_stats(rows, weights);
-    check_columns(table, columns, weights, recipe.sparse);
+    check_columns(table, columns, weights);
     const Seeds seeds = check_seeding(table, rows, recipe, weights, n_threads);
     check(seeds.rows == check_seeding(table, rows, recipe, weights, 1).rows, "seeds depend on the threads");
 

@@ -36,13 +36,13 @@ void check_selection(const Rows& base, const Rows& selection, const std::vector<
 // Selections of rows, of a part of them, of a selection, of nothing.
 template <class V, class I>
 void check_selections(const Rows& base, const std::vector<int64_t>& ids) {
-    Rows selection = base.select(ids.data(), int64_t(ids.size()));
-    check_selection<V, I>(base, selection, ids);
+    auto selection = std::make_unique<Rows>(base.select(ids.data(), int64_t(ids.size())));
+    check_selection<V, I>(base, *selection, ids);
     std::vector<int64_t> odd, odd_ids;
     for (size_t i = 1; i < ids.size(); i += 2) odd.push_back(int64_t(i)), odd_ids.push_back(ids[i]);
-    const Rows nested = selection.select(odd.data(), int64_t(odd.size()));
-    selection = base.select(ids.data(), 0);
-    check_selection<V, I>(base, selection, {});
+    const Rows nested = selection->select(odd.data(), int64_t(odd.size()));
+    selection = std::make_unique<Rows>(base.select(ids.data(), 0));
+    check_selection<V, I>(base, *selection, {});
     check_selection<V, I>(base, nested, odd_ids);  // what it was selected from is gone
 }
 

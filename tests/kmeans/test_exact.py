@@ -118,6 +118,7 @@ def test_history_tells_the_cost(name, weighted):
 @pytest.mark.parametrize("algorithm", ["elkan", "elkan-rows", "hamerly"])
 def test_history_counts_rows_that_bounds_spare_and_distances_between_centers(algorithm):
     X = blobs(np.random.default_rng(3))
+    X -= X.mean(axis=0)
     records = fit(X, X[:7], algorithm=algorithm).history_
     assert (records[0].skipped, records[0].center_distances) == (0, 0)
     assert 0 < records[-1].skipped <= len(X)
