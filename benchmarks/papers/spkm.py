@@ -38,7 +38,8 @@ def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
     from sparsecluster.kmeans.seeding.registry import METHODS
     from sparsecluster.kmeans.setting import SeedSetting
     from sparsecluster.rows.metric import COSINE
-    from sparsecluster.rows.rows import as_rows, unit_rows
+    from sparsecluster.rows.rows import as_rows
+    from sparsecluster.rows.unit import unit_rows
 
     X = data.load(name).X
     rows = unit_rows(as_rows(X, n_threads=threads), n_threads=threads)

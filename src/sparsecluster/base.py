@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any, ClassVar, TypeVar, cast
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,32 +30,14 @@ from sparsecluster.run.history import Callback, IterationRecord, describe
 from sparsecluster.storage.fields import NAMES, Field
 
 SET_BY_CHECKS = ("n_features_in_", "feature_names_in_")
-Fit = TypeVar("Fit", bound=Callable[..., Any])
-
-
-def all_or_nothing(fit: Fit) -> Fit:
-    """A fit that, where it does not succeed, leaves what the estimator knows of its columns."""
-
-    @wraps(fit)
-    def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = {name: self.__dict__[name] for name in SET_BY_CHECKS if name in self.__dict__}
-        try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
-            for name in SET_BY_CHECKS:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
-
-    return cast(Fit, whole)
 
 
 class SparseEstimator(BaseEstimator):
     """The base of every estimator: parameters, rows, names, progress, saving.
 
     A subclass declares what its parameters may be in `_parameters`, and what a model file keeps of
-    its fit in `_fitted`: names of attributes, and how each is stored and checked. Its `fit` is
-    `all_or_nothing`, calls `_enter` for its rows, and `_remember` when it has fitted them.
+    its fit in `_fitted`: names of attributes, and how each is stored and checked. It calls `_enter`
+    for its rows, and `_remember` when it has fitted them: only then the estimator changes.
     """
 
     _parameters: ClassVar[dict[str, Constraint]] = {
@@ -72,6 +54,7 @@ class SparseEstimator(BaseEstimator):
     callback: Callback | None
     feature_names_: np.ndarray | None
     recipe_: dict[str, Any]
+    _entered: dict[str, Any]
 
     def check_parameters(self) -> None:
         """Refuse parameters that cannot be, before any work."""
@@ -86,15 +69,28 @@ class SparseEstimator(BaseEstimator):
 
     def _enter(self, X: Any, *, reset: bool) -> Rows:
         """The checked rows of X; of a fit with `reset`, else like those that were fitted."""
-        rows = enter(
-            X,
-            n_threads=effective_n_threads(self.n_threads),
-            like=None if reset else self,
-            validate=partial(self._validated, reset=reset),
-        )
-        if isinstance(X, Rows | str | os.PathLike):
-            self._check_columns(rows, reset=reset)
+        before = self._take_columns()
+        try:
+            self.__dict__.update(before)
+            rows = enter(
+                X,
+                n_threads=effective_n_threads(self.n_threads),
+                like=None if reset else self,
+                validate=partial(self._validated, reset=reset),
+            )
+            if isinstance(X, Rows | str | os.PathLike):
+                self._check_columns(rows, reset=reset)
+        finally:
+            # Until a fit has succeeded the estimator is what it was.
+            found = self._take_columns()
+            self.__dict__.update(before)
+        if reset:
+            self._entered = found
         return rows
+
+    def _take_columns(self) -> dict[str, Any]:
+        """What scikit-learn's checks know of the columns, taken away."""
+        return {name: self.__dict__.pop(name) for name in SET_BY_CHECKS if name in self.__dict__}
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if not reset and self._needs_no_conversion(X):
@@ -137,7 +133,9 @@ class SparseEstimator(BaseEstimator):
             raise ValueError(f"The columns of X have other names than the training data. {advice}")
 
     def _remember(self, rows: Rows, feature_names: np.ndarray | None) -> None:
-        """Keep what the rows of a fit know about their columns."""
+        """Keep what the rows of a fit know about their columns, now that it has succeeded."""
+        self._take_columns()
+        self.__dict__.update(self.__dict__.pop("_entered"))
         self.feature_names_ = rows.feature_names if feature_names is None else feature_names
         self.__dict__.pop("recipe_", None)
         if rows.recipe is not None:
@@ -234,7 +232,7 @@ class SparseEstimator(BaseEstimator):
         if n_features is not None:  # files of version 1 leave it to their centers
             check_number("n_features_in_", n_features, int, 1)
             if n_features != self.__dict__.setdefault("n_features_in_", n_features):
-                raise ValueError(f"has centers of other than {n_features} features")
+                raise ValueError(f"is not of {n_features} features")
         recipe = state.pop("recipe_", None)
         if recipe is not None:
             if not isinstance(recipe, dict):

@@ -127,10 +127,10 @@ def test_another_type_of_values_is_only_that(files):
 def test_rows_that_were_prepared_in_another_way_are_refused(files):
     folder, _ = files["plain"]
     model = KMeans(4, random_state=0).fit(folder / "tf-idf.store")
-    with pytest.raises(ValueError, match="another way"):
+    with pytest.raises(ValueError, match="same way"):
         model.predict(read(folder / "x.npz"))
     stream = MiniBatchKMeans(4, random_state=0).fit(folder / "tf-idf.store")
-    with pytest.raises(ValueError, match="another way"):
+    with pytest.raises(ValueError, match="same way"):
         stream.partial_fit(open_store(folder / "raw.store"))
 
 

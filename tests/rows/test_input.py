@@ -1,6 +1,7 @@
 """Bad input gets an error that names the problem and the place, and never a crash."""
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from sparsecluster import (
     MiniBatchKMeans,
     Prepare,
     kmeans_plusplus,
+    load_model,
     metalabels,
+    read,
     seed_centers,
 )
 
@@ -171,7 +174,9 @@ def test_misspelt_algorithm_gets_the_nearest_name(value, nearest):
 
 @pytest.mark.parametrize("value", ["full", None, 3])
 def test_unknown_algorithm_gets_the_known_names(value):
-    with pytest.raises(ValueError, match=r"algorithm=.*'auto', 'lloyd', 'elkan', 'hamerly'"):
+    with pytest.raises(
+        ValueError, match=r"algorithm=.*'auto', 'lloyd', 'elkan', 'elkan-rows', 'hamerly'"
+    ):
         fit(X, algorithm=value)
 
 
@@ -534,3 +539,51 @@ def test_far_rows_are_decided_by_the_columns_in_which_centers_differ():
     km = KMeans(2, random_state=0).fit([[1e8, 0], [0, 1e-3]])
     km.cluster_centers_ = np.array([[0, 1e-3], [0, 0]])
     assert km.predict([[1e8, 0]]).tolist() == [1]
+
+
+def test_masked_weights_and_masked_values_of_sparse_rows_are_refused():
+    with pytest.raises(ValueError, match=r"sample_weight is a masked array"):
+        fit(X, sample_weight=np.ma.masked_array(np.ones(4), mask=[0, 1, 0, 0]))
+    masked = sp.csr_array(X)
+    masked.data = np.ma.masked_array(masked.data, mask=masked.data > 5)
+    with pytest.raises(ValueError, match="masked"):
+        fit(masked)
+
+
+# --- parameters that change after a fit ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [KMeans, MiniBatchKMeans])
+def test_a_metric_that_changes_after_the_fit_changes_no_prediction(kind, tmp_path):
+    rows = np.random.default_rng(0).random((60, 5)) * np.arange(1, 61)[:, None]
+    km = kind(4, random_state=0).fit(rows)
+    labels, distances = km.predict(rows), km.transform(rows)
+    km.set_params(metric="cosine")
+    assert km.predict(rows).tolist() == labels.tolist()
+    np.testing.assert_array_equal(km.transform(rows), distances)
+    km.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").predict(rows).tolist() == labels.tolist()
+
+
+def test_an_estimator_is_what_it_was_until_a_fit_has_succeeded():
+    first, second = np.eye(6)[:, :4] + 1, np.eye(6)
+    found = []
+
+    def callback(record):
+        found.append(km.predict(first).tolist())
+
+    km = KMeans(2, random_state=0).fit(first)
+    before = km.labels_.tolist()
+    km.set_params(callback=callback).fit(second)
+    assert found
+    assert all(labels == before for labels in found)
+    assert km.n_features_in_ == 6
+
+
+def test_rows_can_be_pickled(tmp_path):
+    path = tmp_path / "x.npz"
+    sp.save_npz(path, sp.csr_matrix(X))
+    rows = read(path)
+    again = pickle.loads(pickle.dumps(rows))
+    assert again.shape == rows.shape
+    assert fit(again).labels_.tolist() == fit(rows).labels_.tolist()

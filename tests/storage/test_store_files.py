@@ -113,7 +113,7 @@ def test_readers_beside_writers_see_one_whole_version_or_the_other(tmp_path):
         reads = 0
         while reads < 150 or len(seen) < 2:
             rows = read(path)
-            _ = rows.core
+            rows.checked()
             found = [s for s, X in versions.items() if np.array_equal(rows.matrix.toarray(), X)]
             assert len(found) == 1
             seen.update(found)
@@ -219,7 +219,7 @@ def test_a_description_of_wrong_types_is_refused_in_words(described, tmp_path, d
     before, refused = open_store(whole), None
     try:
         rows = open_store(copy, verify=True)
-        _ = rows.core
+        rows.checked()
     except StoreError as error:
         refused = str(error)
     if refused is not None:

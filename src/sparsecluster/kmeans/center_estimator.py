@@ -20,11 +20,11 @@ from sparsecluster.kmeans.seeding.starting import check_method
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
-from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
+from sparsecluster.rows.metric import METRICS, ZERO_ROWS, Metric, metric_of
 from sparsecluster.rows.parameters import Anything, Choice, Number, check_number, integer
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
-from sparsecluster.storage.fields import HISTORY, INTEGER, LABELS, NUMBER
+from sparsecluster.storage.fields import HISTORY, INTEGER, LABELS, NUMBER, TEXT
 
 
 class CenterEstimator(
@@ -44,6 +44,7 @@ class CenterEstimator(
     _fitted = SparseEstimator._fitted | {
         "labels_": LABELS,
         "inertia_": NUMBER,
+        "metric_": TEXT,
         "objective_": NUMBER,
         "n_iter_": INTEGER,
         "history_": HISTORY,
@@ -115,7 +116,7 @@ class CenterEstimator(
         rows, centers, n_threads = self._met(self._points(X))
         distances = np.empty((rows.n_rows, centers.n_clusters), dtype=rows.matrix.dtype)
         _core.all_distances(rows.core, centers, distances, n_threads)
-        metric_of(self.metric).distances(distances, rows.core.norm2)
+        self._measure().distances(distances, rows.core.norm2)
         return distances
 
     def nearest_center(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -168,9 +169,13 @@ class CenterEstimator(
         """Refuse to go on before there are centers."""
         check_is_fitted(self, "cluster_centers_")
 
+    def _measure(self, *, reset: bool = False) -> Metric:
+        """The metric of a fit that begins, or the one that the centers were fitted by."""
+        return metric_of(self.metric if reset else getattr(self, "metric_", self.metric))
+
     def _points(self, X: Any, *, reset: bool = False) -> Rows:
         """The rows of X as points of the metric."""
-        return metric_of(self.metric).rows(
+        return self._measure(reset=reset).rows(
             self._enter(X, reset=reset),
             n_threads=effective_n_threads(self.n_threads),
             zero_rows=self.zero_rows,
@@ -213,7 +218,7 @@ class CenterEstimator(
         setting = Setting(
             n_threads=n_threads,
             memory_limit=effective_memory_limit(self.memory_limit),
-            metric=metric_of(self.metric),
+            metric=self._measure(),
         )
         assigner = make_assigner("lloyd", rows, setting)
         assigner.assign(centers, np.zeros(0), labels)
@@ -226,7 +231,7 @@ class CenterEstimator(
             return None
         if lists.of.data.flags.writeable:
             return None  # the centers may have been changed
-        if not metric_of(self.metric).useful(rows.core.norm2).all():
+        if not self._measure().useful(rows.core.norm2).all():
             return None
         return lists.nearest(rows)
 

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
-from sparsecluster.base import all_or_nothing
 from sparsecluster.kmeans import assignment, refine
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
@@ -195,7 +194,6 @@ class KMeans(CenterEstimator):
         self.checkpoint_every = checkpoint_every
         self.copy_x = copy_x
 
-    @all_or_nothing
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
     ) -> KMeans:
@@ -247,7 +245,7 @@ class KMeans(CenterEstimator):
         if occurring is not None:
             centers = occurring.outside(centers)
         self._remember(rows, names)
-        self.algorithm_ = algorithm
+        self.algorithm_, self.metric_ = algorithm, self.metric
         self._set_centers(centers if rows.sparse else centers.toarray())
         self.labels_ = best.labels
         self.inertia_ = best.inertia
@@ -274,7 +272,7 @@ class KMeans(CenterEstimator):
                 f"Explicit initial center position passed: performing only one init in "
                 f"{type(self).__name__} instead of n_init={self.n_init}.",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         random_state = check_random_state(self.random_state)
         seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
@@ -301,7 +299,7 @@ class KMeans(CenterEstimator):
                 f"K-means did not converge in max_iter={self.max_iter} iterations: the centers "
                 f"still move. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         return best
 

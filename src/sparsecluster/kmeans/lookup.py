@@ -36,7 +36,7 @@ class CentersByFeature:
     @classmethod
     def arrays(cls, centers: Any) -> dict[str, np.ndarray] | None:
         """The arrays to store beside centers; None where they are few."""
-        if not sp.issparse(centers) or centers.nnz < LARGE:
+        if not sp.issparse(centers) or centers.nnz < max(LARGE, centers.shape[1] // 4):
             return None
         turned = sp.csc_array(centers)
         return {

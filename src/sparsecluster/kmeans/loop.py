@@ -140,7 +140,8 @@ class Loop:
         squares = np.bincount(labels, share * norm2, minlength=n_clusters)
         scatter = np.maximum(squares - sizes * mean_norm2, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            error2 = scatter / (sizes * np.maximum(sizes - 1, 1))
+            n_rows = np.bincount(labels, minlength=n_clusters)
+            error2 = scatter / (sizes * np.maximum(n_rows - 1, 1))
             return setting.metric.error2(error2, mean_norm2), self._shift
 
     def finish(self) -> Clustering:

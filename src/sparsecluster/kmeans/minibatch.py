@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
-from sparsecluster.base import all_or_nothing
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.batches import run_batches
 from sparsecluster.kmeans.loop import Task
@@ -187,7 +186,6 @@ class MiniBatchKMeans(StreamEstimator):
 
     # --- all rows at hand ---------------------------------------------------------------------
 
-    @all_or_nothing
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
     ) -> MiniBatchKMeans:
@@ -203,7 +201,7 @@ class MiniBatchKMeans(StreamEstimator):
                 f"init_size={self.init_size} should be larger than n_clusters={self.n_clusters}; "
                 f"{self.n_clusters} rows are taken.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         if self.schedule == "nested":
             self._fit_nested(rows, setting)
@@ -236,7 +234,7 @@ class MiniBatchKMeans(StreamEstimator):
                 f"Mini-batch k-means did not converge in max_iter={self.max_iter} iterations: the "
                 f"centers still move. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         stream = Stream(
             found.centers,

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.rows.checks import check_number
 from sparsecluster.rows.names import check_name
-from sparsecluster.rows.rows import check_structure
+from sparsecluster.rows.rows import check_input
 
 METHODS = ("exact", "epsilon")
 
@@ -48,8 +48,8 @@ def project_l1(v: Any, radius: float, *, method: str = "exact", epsilon: float =
         check_number(name, value, Real, 0)
         if not np.isfinite(value):
             raise ValueError(f"{name} must be finite, got {value!r}.")
+    v = check_input(v, "v")
     if sp.issparse(v):
-        v = check_structure(v, "v")
         rows = sp.csr_array(v)
         if not rows.has_canonical_format:
             rows = rows.copy()

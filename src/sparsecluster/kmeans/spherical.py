@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsecluster.kmeans.kmeans import KMeans
+from sparsecluster.rows.parameters import Choice
 from sparsecluster.run.history import Callback
 
 
@@ -33,6 +34,8 @@ class SphericalKMeans(KMeans):
     >>> km.labels_[0] == km.labels_[1], km.labels_[2] == km.labels_[3]
     (np.True_, np.True_)
     """
+
+    _parameters = KMeans._parameters | {"metric": Choice(["cosine"])}
 
     def __init__(
         self,

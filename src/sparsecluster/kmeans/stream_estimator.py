@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_array, check_random_state
 
 from sparsecluster import _core
-from sparsecluster.base import SparseEstimator, all_or_nothing
+from sparsecluster.base import SparseEstimator
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.projection import METHODS as PROJECTIONS
@@ -73,7 +73,6 @@ class StreamEstimator(CenterEstimator):
                 f"least L1 norm of a center of unit length), got {self.center_l1!r}."
             )
 
-    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> StreamEstimator:
         """Learn from one more batch of rows.
 
@@ -94,13 +93,11 @@ class StreamEstimator(CenterEstimator):
         rows = self._points(X, reset=fresh)
         weights = check_weights(sample_weight, rows)
         check_sums(rows, weights)
-        if fresh:
-            self._sparse = rows.sparse
-            self._remember(rows, None)
-        stream = self._stream
+        given, stream = rows, self._stream
         if stream is None:
             started = self._wait(rows, weights)
             if started is None:
+                self._began(given, fresh)
                 return self
             stream, rows, weights = started
         elif (began := stream.setting.made_with) != self._frozen:
@@ -111,12 +108,18 @@ class StreamEstimator(CenterEstimator):
             )
         stream.widen(rows.n_features)
         learned = stream.learn(rows, weights, self._threads_for(rows))
+        self._began(given, fresh)
         self._stream, self._waiting = stream, None
         self.n_features_in_ = rows.n_features
         self.labels_ = learned.labels
         self.inertia_ = learned.cost
         self.n_iter_ = self._stream.n_batches
         return self
+
+    def _began(self, rows: Rows, fresh: bool) -> None:
+        if fresh:
+            self._sparse = rows.sparse
+            self._remember(rows, None)
 
     def _wait(
         self, rows: Rows, weights: np.ndarray | None
@@ -146,7 +149,7 @@ class StreamEstimator(CenterEstimator):
             f"There are no centers yet: {rows.n_rows} rows are kept, and {missing} more (different "
             f"ones) are needed to start. Call partial_fit with more rows.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         return None
 
@@ -210,6 +213,11 @@ class StreamEstimator(CenterEstimator):
         if self._stream is None:
             raise AttributeError("There are no cluster_centers_ before fit or partial_fit.")
         return self._stream.centers if self._sparse else self._stream.centers.toarray()
+
+    @property
+    def metric_(self) -> str:
+        """The metric that the stream began with."""
+        return self.metric if self._stream is None else self._stream.setting.metric.name
 
     @property
     def counts_(self) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.rows.parameters import check_number as check_number
-from sparsecluster.rows.rows import LARGEST_NORM2, Rows
+from sparsecluster.rows.rows import LARGEST_NORM2, Rows, check_input
 
 LEAST_WEIGHT = 1e-100  # above zero; what is lighter loses digits in sums and products
 
@@ -28,7 +28,10 @@ def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
     from sklearn.utils.validation import _check_sample_weight
 
     weights = _check_sample_weight(
-        sample_weight, rows.matrix, dtype=np.float64, ensure_non_negative=True
+        check_input(sample_weight, "sample_weight"),
+        rows.matrix,
+        dtype=np.float64,
+        ensure_non_negative=True,
     )
     if not weights.any():
         raise ValueError("sample_weight is zero for every row.")

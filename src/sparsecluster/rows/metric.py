@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster.rows.parameters import check_name
-from sparsecluster.rows.rows import Rows, unit_rows
+from sparsecluster.rows.rows import Rows
+from sparsecluster.rows.unit import unit_rows
 
 ZERO_ROWS = ("error", "first")
 

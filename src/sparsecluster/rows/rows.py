@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sparsecluster.rows.recipe import Recipe
 
 MAX_INDEX = np.iinfo(np.int32).max
-TINY_NORM2 = 1e-280  # below, squares lose digits
 LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
 
 
@@ -73,6 +72,9 @@ class Rows:
     @property
     def recipe(self) -> Recipe | None:
         return self.provenance.recipe
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.picked(np.arange(self.n_rows)), self.provenance)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -147,7 +149,7 @@ class Rows:
 
 def check_input(given: Any, name: str = "X") -> Any:
     """What may be looked at by C code and other libraries: refuses what they would misread."""
-    if np.ma.is_masked(given):
+    if np.ma.is_masked(getattr(given, "data", None) if sp.issparse(given) else given):
         raise ValueError(
             f"{name} is a masked array with masked entries, which have no values. Fill them first, "
             f"with {name}.filled(0) for zeros, or drop their rows."
@@ -249,6 +251,10 @@ def as_rows(
     return rows
 
 
+def _unpickled(matrix: Any, provenance: Provenance) -> Rows:
+    return as_rows(matrix, n_threads=1, provenance=provenance)
+
+
 def core_rows(matrix: Any, *, chunk_bytes: int = 0, n_columns: int | None = None) -> _core.Rows:
     """The view of a matrix in the core, not inspected yet; streamed in chunks of this size."""
     if not sp.issparse(matrix):
@@ -312,86 +318,8 @@ def explain(fault: str, row: int, matrix: Any, name: str) -> str:
     )
 
 
-def unit_rows(
-    rows: Rows,
-    *,
-    n_threads: int,
-    allow_zero: bool = False,
-    memory_limit: int = 2**62,
-) -> Rows:
-    """The rows at unit length: a copy of the values, or the same rows where they have it already.
-
-    Rows that are as near to unit length as their type allows are left as they are. Zero rows stay
-    zero where they are allowed. The values of a file are copied within the memory limit only.
-    """
-    norm2 = rows.core.norm2
-    near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
-    if rows.streamed and _all_unit(norm2, near, allow_zero):
-        return rows
-    lengths = np.sqrt(norm2)
-    tiny = np.flatnonzero(norm2 < TINY_NORM2)
-    if rows.sparse:
-        tiny = tiny[np.diff(rows.matrix.indptr)[tiny] > 0]
-    else:
-        tiny = tiny[np.any(rows.matrix[tiny] != 0, axis=1)]
-    for i in tiny:
-        lengths[i] = _length(rows.matrix[[i]])
-    zero = lengths == 0
-    if zero.any() and not allow_zero:
-        row = rows.provenance.first_row + int(np.flatnonzero(zero)[0])
-        raise ValueError(
-            f"Row {row} of X is zero and has no direction ({_count(int(zero.sum()), 'row')} in "
-            f"all). Drop such rows, or pass zero_rows='first' to put them into the first cluster."
-        )
-    lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0
-    if np.all(lengths == 1):
-        return rows
-    if rows.in_file and rows.matrix.data.nbytes > memory_limit:
-        raise ValueError(
-            f"The rows have other lengths than one, and a copy of their values at unit length "
-            f"({rows.matrix.data.nbytes / 1e9:.3g} GB) is more than the memory limit of "
-            f"{memory_limit / 1e9:.3g} GB. Convert the data with Prepare(norm='l2') (--unit), or "
-            f"raise memory_limit."
-        )
-    if not rows.sparse:
-        scaled = (rows.matrix / lengths[:, None]).astype(rows.matrix.dtype)
-        return as_rows(scaled, n_threads=n_threads, provenance=rows.provenance)
-    values = np.empty_like(rows.matrix.data)
-    indptr = rows.matrix.indptr
-    # A block at a time, because the quotients are computed in float64.
-    block = 1 << 16
-    for begin in range(0, rows.n_rows, block):
-        end = min(begin + block, rows.n_rows)
-        part = slice(int(indptr[begin]), int(indptr[end]))
-        repeated = np.repeat(lengths[begin:end], np.diff(indptr[begin : end + 1]))
-        values[part] = rows.matrix.data[part] / repeated
-    matrix = with_values(rows.matrix, values)
-    return as_rows(matrix, n_threads=n_threads, provenance=rows.provenance)
-
-
-def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:
-    """Whether all rows have unit length, or none; without arrays of the length of all rows."""
-    for begin in range(0, len(norm2), 1 << 20):
-        part = norm2[begin : begin + (1 << 20)]
-        fine = np.abs(part - 1) <= near
-        if not np.all(fine | (part == 0) if allow_zero else fine):
-            return False
-    return True
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def with_values(matrix: Any, values: np.ndarray) -> Any:
     """A CSR matrix with other values at the same places; its indices are shared as they are."""
     changed = type(matrix)(matrix.shape, dtype=values.dtype)
     changed.indptr, changed.indices, changed.data = matrix.indptr, matrix.indices, values
     return changed
-
-
-def _length(row: Any) -> float:
-    """The length of one row whose squares are too small for float64."""
-    values = np.abs(np.asarray(row.data if sp.issparse(row) else row, dtype=np.float64)).ravel()
-    largest = values.max(initial=0.0)
-    return float(largest * np.linalg.norm(values / largest)) if largest > 0 else 0.0

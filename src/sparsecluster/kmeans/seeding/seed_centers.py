@@ -12,6 +12,7 @@ from sparsecluster.kmeans.seeding.starting import check_method, seed_by_name
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
@@ -97,9 +98,13 @@ def seed_centers(
         n_threads=threads_for(rows.core.nnz * n_clusters, threads),
         metric=measure,
     )
-    centers, indices = seed_by_name(method, rows, n_clusters, setting, options)
+    columns = Columns.occurring(rows)
+    points = rows if columns is None else columns.rows(rows, n_threads=threads)
+    centers, indices = seed_by_name(method, points, n_clusters, setting, options)
     if indices is not None:
         return rows.picked(indices), indices
+    if columns is not None:
+        centers = columns.outside(centers)
     return (centers if rows.sparse else centers.toarray()), None
 
 
