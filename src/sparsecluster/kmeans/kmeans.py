@@ -266,14 +266,7 @@ class KMeans(CenterEstimator):
 
     def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> Clustering:
         """The run of the lowest cost, of those from several starts."""
-        n_init, n_threads = self._starts(), task.setting.n_threads
-        if not isinstance(self.n_init, str) and n_init < self.n_init:
-            warnings.warn(
-                f"Explicit initial center position passed: performing only one init in "
-                f"{type(self).__name__} instead of n_init={self.n_init}.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        n_init, n_threads = self._n_init, task.setting.n_threads
         random_state = check_random_state(self.random_state)
         seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
         # A function of the user's may not stand being called from several threads.
