@@ -104,3 +104,10 @@ def test_every_parameter_of_theirs_is_accepted_with_its_default(kind):
     theirs = getattr(sklearn.cluster, kind)().get_params()
     ours = getattr(sparsecluster, kind)(**theirs).fit(SUITE.X)
     assert ours.get_params().items() >= theirs.items()
+
+
+def test_no_patience_at_all_ends_with_the_second_batch_as_theirs_does():
+    options = {"batch_size": 10, "max_no_improvement": 0, "random_state": 0, "tol": 0.0}
+    ours = sparsecluster.MiniBatchKMeans(3, schedule="sculley", **options).fit(SUITE.X)
+    theirs = sklearn.cluster.MiniBatchKMeans(3, **options).fit(SUITE.X)
+    assert ours.n_steps_ == theirs.n_steps_ == 2
