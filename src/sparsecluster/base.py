@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -156,20 +155,22 @@ class SparseEstimator(BaseEstimator):
 
     def _reporter(self) -> Callback:
         """What to call after each iteration: shows it, if asked to, then calls the callback."""
-        show: Callable[[str], None] | None = None
-        if self.verbose:
-            from rich.console import Console
-
-            show = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
 
         def report(record: IterationRecord) -> Any:
-            if show:
-                # A terminal that went away must not end the fit.
-                with contextlib.suppress(OSError, ValueError):
-                    show(describe(record))
+            self._show(describe(record))
             return self.callback(record) if self.callback else None
 
         return report
+
+    def _show(self, line: str) -> None:
+        """Print a line of progress, if asked to."""
+        if not self.verbose:
+            return
+        from rich.console import Console
+
+        # A terminal that went away must not end the fit.
+        with contextlib.suppress(OSError, ValueError):
+            Console().print(line, highlight=False, soft_wrap=True)
 
     # --- files --------------------------------------------------------------------------------
 

@@ -211,12 +211,12 @@ def test_nothing_is_written_by_default(case, capfd):
 
 
 @every_estimator("callback")
-def test_verbose_writes_a_line_for_each_iteration_to_standard_error(case, capfd):
+def test_verbose_writes_a_line_for_each_iteration_to_standard_output(case, capfd):
     seen = []
     quietly(case.make(verbose=1, callback=seen.append).fit, SPARSE)
     out, err = capfd.readouterr()
-    assert out == ""
-    assert len(err.splitlines()) == len(seen)
+    assert err == ""
+    assert sum(line.startswith("Iteration ") for line in out.splitlines()) == len(seen)
 
 
 # --- checkpoints ---------------------------------------------------------------------------------

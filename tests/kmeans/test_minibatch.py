@@ -716,7 +716,7 @@ def test_streams_of_several_threads_do_not_corrupt_each_other():
         ({"metric": "cos"}, "metric"),
         ({"batch_size": 0}, "batch_size"),
         ({"init_size": -1}, "init_size"),
-        ({"max_no_improvement": 0}, "max_no_improvement"),
+        ({"max_no_improvement": -1}, "max_no_improvement"),
         ({"reassignment_ratio": -0.1}, "reassignment_ratio"),
         ({"center_l1": 0}, "center_l1"),
         ({"center_l1": np.nan}, "center_l1"),

@@ -17,6 +17,14 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
     check_name("algorithm", algorithm, ALGORITHMS)
     if algorithm == "auto" and rows.streamed:
         return "lloyd"  # the others spare distances, not the reading, and keep floats for each row
+    if algorithm.startswith("elkan") and n_clusters == 1:
+        warnings.warn(
+            f"algorithm={algorithm!r} doesn't make sense for a single cluster. Using 'lloyd' "
+            f"instead.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return "lloyd"
     if algorithm.startswith("elkan"):
         needed = _core.assigner_bytes(algorithm, rows.n_rows, n_clusters)
         if needed > memory_limit:

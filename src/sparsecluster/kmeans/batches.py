@@ -91,6 +91,6 @@ def run_batches(
             mean_cost = learned.cost / total if smoothed.cost is None else smoothed.cost
             idle = max_no_improvement is not None and smoothed.stale >= max_no_improvement
             near = smoothed.shift is not None and smoothed.shift <= tolerance
-            if stopped or idle or near:
+            if stopped or (idle and len(history) > 1) or near:
                 return history, mean_cost * rows_weight
     return history, mean_cost * rows_weight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from numbers import Integral
 from typing import Any
@@ -189,9 +190,17 @@ class CenterEstimator(
                 f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot "
                 f"be more clusters than rows."
             )
+        if not isinstance(self.n_init, str) and self._n_init < self.n_init:
+            warnings.warn(
+                f"Explicit initial center position passed: performing only one init in "
+                f"{type(self).__name__} instead of n_init={self.n_init}.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         return rows
 
-    def _starts(self) -> int:
+    @property
+    def _n_init(self) -> int:
         """Runs, or starts, to try; as in scikit-learn "auto" means several for rows at random."""
         if not (isinstance(self.init, str) or callable(self.init)):
             return 1

@@ -42,10 +42,12 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
         given = sp.csr_array(given)
     else:
         given = np.asarray(given)
-    if given.ndim != 2 or given.shape != (n_clusters, n_features):
+    if given.shape != (n_clusters, n_features):
+        clusters_match = given.shape[:1] == (n_clusters,)
+        wrong = f"features of the data {n_features}" if clusters_match else f"clusters {n_clusters}"
         raise ValueError(
-            f"init has the shape {given.shape}; n_clusters={n_clusters} centers of {n_features} "
-            f"features are needed."
+            f"The shape of the initial centers {given.shape} does not match the number of {wrong}: "
+            f"init must have the shape {(n_clusters, n_features)}."
         )
     if given.dtype.kind not in "biuf":
         raise ValueError(f"init must hold real numbers, got {given.dtype}.")

@@ -73,9 +73,9 @@ def _sizes(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> n
 def warn_fewer_distinct(found: int, n_clusters: int) -> None:
     """Say that the number of clusters shrinks (SparseKmeans, appendix B.2)."""
     warnings.warn(
-        f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}): "
-        f"there are not enough distinct rows. The clustering continues with {found} clusters; see "
-        f"n_clusters_.",
+        f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}). "
+        f"Possibly due to duplicate points in X. The clustering continues with {found} clusters; "
+        f"see n_clusters_.",
         ConvergenceWarning,
         stacklevel=2,
     )

@@ -93,7 +93,7 @@ class KMeans(CenterEstimator):
         X by columns that makes k-means++ fast; each is replaced by something smaller where it does
         not fit. What grows with the rows or the columns alone is not counted.
     verbose : int, default=0
-        With 1 each iteration is shown on standard error.
+        With 1 each iteration is shown on standard output, as scikit-learn does.
     callback : callable or None, default=None
         Called with an :class:`~sparsecluster.run.history.IterationRecord` after each iteration;
         a true answer ends the fit, with all its runs.
@@ -266,14 +266,7 @@ class KMeans(CenterEstimator):
 
     def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> Clustering:
         """The run of the lowest cost, of those from several starts."""
-        n_init, n_threads = self._starts(), task.setting.n_threads
-        if not isinstance(self.n_init, str) and n_init < self.n_init:
-            warnings.warn(
-                f"Explicit initial center position passed: performing only one init in "
-                f"{type(self).__name__} instead of n_init={self.n_init}.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        n_init, n_threads = self._n_init, task.setting.n_threads
         random_state = check_random_state(self.random_state)
         seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
         # A function of the user's may not stand being called from several threads.
@@ -317,6 +310,7 @@ class KMeans(CenterEstimator):
             state = RunState.at(
                 starting_centers(init, task.rows, self.n_clusters, setting, self.init_options)
             )
+            self._show(f"Initialization complete, run {task.run}")
             if file:
                 state.save(file)
         if state.finished or state.refining:
@@ -325,6 +319,10 @@ class KMeans(CenterEstimator):
 
             def observe(record: IterationRecord, loop: Loop) -> Any:
                 stop = on_iteration(record)
+                if loop.settled or loop.near:
+                    why = f"center shift {record.shift:.3g} within tolerance {task.tolerance:.3g}"
+                    why = "strict convergence" if loop.settled else why
+                    self._show(f"Converged at iteration {record.iteration}, run {task.run}: {why}.")
                 if file and file.due and not (loop.settled or loop.near or stop):
                     loop.state().save(file)
                 return stop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sparsecluster.kmeans.stopping import shift_tolerance
 from sparsecluster.kmeans.stream import Stream, check_sums, what_was_seen
 from sparsecluster.kmeans.stream_estimator import StreamEstimator
 from sparsecluster.rows.checks import check_feature_names, check_weights
-from sparsecluster.rows.parameters import Choice, Flag, integer
+from sparsecluster.rows.parameters import Choice, Flag, Number, integer
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import Callback, IterationRecord
 
@@ -127,7 +128,7 @@ class MiniBatchKMeans(StreamEstimator):
     _parameters = StreamEstimator._parameters | {
         "schedule": Choice(SCHEDULES),
         "batch_size": integer(1).optional,
-        "max_no_improvement": integer(1).optional,
+        "max_no_improvement": Number(0, kind=Integral).optional,
         "compute_labels": Flag(),
     }
 

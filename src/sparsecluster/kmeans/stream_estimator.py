@@ -156,7 +156,7 @@ class StreamEstimator(CenterEstimator):
     # --- what fit and partial_fit share -------------------------------------------------------
 
     def _best_start(self, rows: Rows, setting: SeedSetting) -> _core.Centers:
-        tries = self._starts()
+        tries = self._n_init
         starts = [
             starting_centers(self.init, rows, self.n_clusters, setting, self.init_options)
             for _ in range(tries)

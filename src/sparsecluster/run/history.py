@@ -32,8 +32,8 @@ Callback = Callable[[IterationRecord], Any]
 def describe(record: IterationRecord) -> str:
     """One line for a terminal."""
     return (
-        f"run {record.run}  iteration {record.iteration:>3}  cost {record.cost:.6g}  "
-        f"moved {record.moved:>8}  shift {record.shift:.3g}  "
-        f"distances {record.distances:.3g}  {record.algorithm} ({record.path})  "
+        f"Iteration {record.iteration}, inertia {record.cost:.6g}, run {record.run}, "
+        f"{record.moved} rows moved, center shift {record.shift:.3g}, "
+        f"{record.distances:.3g} distances, {record.algorithm} ({record.path}), "
         f"{record.seconds * 1e3:.1f} ms"
     )
