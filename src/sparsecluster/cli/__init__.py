@@ -11,6 +11,8 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from sparsecluster.cli.screen import Output
+from sparsecluster.cli.words import in_options
+from sparsecluster.rows.errors import SparseClusterError
 
 # A command is imported when it is run or asked for its help, because it has the options of all
 # readers. Until then this is all that is known of it.
@@ -76,10 +78,17 @@ def _launch(
         _exit(INTERRUPTED, "interrupted")
     except BrokenPipeError:
         _stop_quietly()
-    except (CycloptsError, ValueError, ImportError, FileNotFoundError, FileExistsError) as error:
+    except (
+        CycloptsError,
+        SparseClusterError,
+        ValueError,
+        ImportError,
+        FileNotFoundError,
+        FileExistsError,
+    ) as error:
         if debug:
             raise
-        _exit(MISTAKE, str(error))
+        _exit(MISTAKE, str(error) if isinstance(error, CycloptsError) else in_options(str(error)))
     except MemoryError:
         if debug:
             raise

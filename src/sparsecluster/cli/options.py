@@ -7,16 +7,24 @@ from dataclasses import dataclass, field, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token
+from cyclopts.validators import Number
 
 from sparsecluster.formats.registry import FORMATS, all_options
 from sparsecluster.formats.source import Option
+from sparsecluster.rows.resources import MAX_THREADS
 
 if TYPE_CHECKING:
     from sparsecluster.prepare.prepare import Prepare
 
-READING = Group("Reading", sort_key=2)
-PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key=3)
-RUNNING = Group("Running", sort_key=4)
+READING = Group("Reading", sort_key=4)
+PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key=5)
+RUNNING = Group("Running", sort_key=6)
+
+
+# What every command checks alike.
+Clusters = Annotated[int, Parameter(name=["--clusters", "-k"], validator=Number(gte=1))]
+Seed = Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))]
+Shown = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
 def option(group: Group, help: str, **more: object) -> Parameter:
@@ -132,7 +140,7 @@ class Preparing:
     ] = False
 
     def transformer(self) -> Prepare | None:
-        """As the library takes them; None where nothing is to be done."""
+        """As the library takes them, and checked; None where nothing is to be done."""
         from sparsecluster.prepare.prepare import Prepare
 
         given = {
@@ -144,6 +152,7 @@ class Preparing:
             "drop_empty": self.drop_empty,
         }
         prepare = Prepare(**given)  # type: ignore[arg-type]
+        prepare.check_parameters()
         return None if prepare.get_params() == Prepare().get_params() else prepare
 
 
@@ -154,7 +163,11 @@ class Running:
 
     threads: Annotated[
         int | None,
-        option(RUNNING, "Threads to use, by default all CPUs; no result depends on it."),
+        option(
+            RUNNING,
+            "Threads to use, by default all CPUs; no result depends on it.",
+            validator=Number(gte=1, lte=MAX_THREADS),
+        ),
     ] = None
     quiet: Annotated[
         bool,

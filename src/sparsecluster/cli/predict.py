@@ -13,6 +13,7 @@ from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Screen
+from sparsecluster.cli.words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,5 +63,5 @@ def predict(
 
         n_rows = write_labels(labels, parts())
     sys.stdout.flush()
-    lines = [] if labels == STDOUT else [f"{labels}: clusters of {n_rows:,} rows"]
+    lines = [] if labels == STDOUT else [f"{labels}: clusters of {counted(n_rows, 'row')}"]
     screen.result({"rows": n_rows, "labels": labels}, *lines)

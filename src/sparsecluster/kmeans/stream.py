@@ -21,7 +21,7 @@ from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.fields import check_array_of, pack_random_state, unpack_random_state
 
-# Starved centers are looked for each time that so many rows a cluster went by.
+# Starved centers are looked for each time that so many rows per cluster went by.
 ROWS_BETWEEN_CHECKS = 30
 
 LARGEST_TERM = 1e100
@@ -42,7 +42,7 @@ class StreamState:
 
     sums: sp.csr_array  #: of the rows that each center has seen, or the center to start from
     counts: np.ndarray  #: their weight
-    squares: np.ndarray  #: three numbers a center: the square of its sum, and how wrong it may be
+    squares: np.ndarray  #: three numbers per center: the square of its sum, and how wrong it may be
     n_batches: int
     rows_since_check: int  #: rows that came since starved centers were looked for
 
