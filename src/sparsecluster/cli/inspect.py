@@ -28,7 +28,7 @@ def inspect(
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
-    """Tell what a data file, a store or a model holds.
+    """Show what a data file, a store or a model holds.
 
     Parameters
     ----------

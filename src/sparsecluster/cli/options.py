@@ -104,9 +104,7 @@ class Preparing:
     tfidf: Annotated[
         bool, option(PREPARING, "Weight columns by their inverse frequency.", negative=())
     ] = False
-    norm: Annotated[Literal["l2"] | None, option(PREPARING, "Scale rows to this norm of one.")] = (
-        None
-    )
+    norm: Annotated[Literal["l2"] | None, option(PREPARING, "Scale rows to norm 1.")] = None
     unit: Annotated[bool, option(PREPARING, "Short for --norm l2.", negative=())] = False
     log: Annotated[bool, option(PREPARING, "Replace values by log(1 + value).", negative=())] = (
         False
@@ -134,7 +132,7 @@ class Preparing:
         bool,
         option(
             PREPARING,
-            "Take the labels of the file for rows: each the sum of its rows, at length one.",
+            "Make rows of the labels of the file: each is the sum of its rows, at unit length.",
             negative=(),
         ),
     ] = False
@@ -159,7 +157,7 @@ class Preparing:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a command runs and what it tells."""
+    """How a command runs and what it shows."""
 
     threads: Annotated[
         int | None,

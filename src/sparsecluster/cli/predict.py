@@ -30,7 +30,7 @@ def predict(
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
-    """Tell the cluster of each row of a file, block by block.
+    """Find the cluster of each row of a file, block by block.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def predict(
     labels
         Where to write the clusters: .npy, .csv, .txt, or - for standard output.
     zero_rows
-        By cosine, what to do with rows that are zero (of text: without a known word): refuse them,
-        or put them into cluster 0; by default as the model was fitted.
+        With cosine, what to do with rows that are zero (for text: without a known word): refuse
+        them, or put them into cluster 0; by default as the model was fitted.
     """
     from sparsecluster import load_model, read_blocks
 

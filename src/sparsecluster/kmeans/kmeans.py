@@ -79,7 +79,7 @@ class KMeans(CenterEstimator):
         cost. It counts how both centers follow, in turns with further iterations: a lower cost for
         more time, above all with few rows per cluster.
     max_iter : int, default=300
-        Most iterations of a run; a warning says when they were not enough (ConvergenceWarning).
+        Most iterations of a run; a warning says when they were not enough.
     tol : float, default=1e-4
         Stop when the sum of the squared shifts of the centers is at most `tol` times the mean
         variance of the features. With 0 a run ends when no label changes.

@@ -89,8 +89,9 @@ class StreamSetting:
 class Stream:
     """Centers, and how much each has seen: that much less it moves for a new row.
 
-    It can be pickled, and goes on with the same labels and centers, to the bit. Whoever looks at it
-    while it learns a batch, from another thread or a signal handler, sees it as before that batch.
+    It can be pickled, and continues with the same labels and centers, to the bit. Whoever looks at
+    it while it learns a batch, from another thread or a signal handler, sees it as before that
+    batch.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class Stream:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], setting: StreamSetting, *, verify: bool) -> Stream:
-        """A stream that goes on where another one was; sums are checked when they are used."""
+        """A stream that continues where another one was; sums are checked when they are used."""
         centers = centers_.check_stored(state["centers"], verify=verify)
         sums = centers_.check_stored(state["sums"], verify=False)
         if not sp.issparse(centers) or not sp.issparse(sums) or centers.shape != sums.shape:
