@@ -1,4 +1,3 @@
-from .formats.source import ReadError
 from .formats.text import TextOptions
 from .kmeans.kmeans import KMeans
 from .kmeans.minibatch import MiniBatchKMeans
@@ -9,6 +8,7 @@ from .prepare.convert import convert
 from .prepare.metalabels import metalabels
 from .prepare.prepare import Prepare
 from .prepare.read import read, read_blocks
+from .rows.errors import ReadError, SparseClusterError
 from .rows.rows import Rows
 from .storage.checkpoint import CheckpointError
 from .storage.model import ModelFileError, load_model
@@ -23,6 +23,7 @@ __all__ = [
     "Prepare",
     "ReadError",
     "Rows",
+    "SparseClusterError",
     "SphericalKMeans",
     "StoreError",
     "TextOptions",

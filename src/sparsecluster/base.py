@@ -178,7 +178,7 @@ class SparseEstimator(BaseEstimator):
         """Save the fitted estimator to a file that :func:`~sparsecluster.load_model` reads.
 
         It is a safetensors file: arrays and JSON, no code. `predict` gives the same labels after
-        loading, and `partial_fit` of MiniBatchKMeans goes on where it was. The file appears whole
+        loading, and `partial_fit` of MiniBatchKMeans continues from there. The file appears whole
         or not at all; an existing one is replaced.
 
         Parameters

@@ -222,7 +222,7 @@ def test_options_reach_the_method():
         ({"init": "oversample", "init_options": {"oversampling": 0}}, "positive"),
         ({"init": "mcmc", "init_options": [5]}, "must be a dict"),
         ({"init": np.eye(2), "init_options": {"rounds": 2}}, "no effect"),
-        ({"init": "spkm++"}, "SphericalKMeans"),
+        ({"init": "spkm++"}, "needs metric=.cosine"),
         ({"init": "kmeans"}, "init"),
     ],
 )

@@ -15,6 +15,13 @@ def test_public_name_is_there(name):
     assert name in dir(sparsecluster)
 
 
+@pytest.mark.parametrize("name", [name for name in sparsecluster.__all__ if "Error" in name])
+def test_one_error_is_above_the_others(name):
+    error = getattr(sparsecluster, name)
+    assert issubclass(error, sparsecluster.SparseClusterError)
+    assert error is sparsecluster.SparseClusterError or issubclass(error, ValueError)
+
+
 def test_version_is_that_of_the_installed_package():
     assert sparsecluster.__version__ == version("sparsecluster")
 

@@ -81,15 +81,6 @@ def test_what_is_no_file_is_refused(tmp_path, name):
         read(tmp_path / name)
 
 
-def test_errors_are_of_one_family():
-    from sparsecluster import StoreError
-    from sparsecluster.rows.errors import SparseClusterError
-
-    for error in (ReadError, StoreError):
-        assert issubclass(error, SparseClusterError)
-        assert issubclass(error, ValueError)
-
-
 def test_an_empty_file_is_refused(tmp_path):
     with pytest.raises(ReadError, match="no rows"):
         read(write(tmp_path, "a.svm", ""))

@@ -11,23 +11,25 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from sparsecluster.cli.screen import Output
+from sparsecluster.cli.words import in_options
+from sparsecluster.rows.errors import SparseClusterError
 
 # A command is imported when it is run or asked for its help, because it has the options of all
 # readers. Until then this is all that is known of it.
 COMMANDS = {
     "fit": "Cluster the rows of a file or a store, and show the clusters.",
-    "predict": """Tell the cluster of each row of a file, which may be larger than memory.
+    "predict": """Find the cluster of each row of a file, which may be larger than memory.
 
-    The file is read as that of the model was: with its vocabulary and its weights.""",
+    The file is read as the training data were: with their vocabulary and weights.""",
     "convert": """Write the rows of a file into a store: memory-mapped, for data larger than memory.
 
-    The store is there when it is whole; a conversion that is interrupted leaves nothing behind.""",
-    "inspect": "Tell what a data file, a store or a model holds.",
+    The store appears when it is complete; an interrupted conversion leaves nothing behind.""",
+    "inspect": "Show what a data file, a store or a model holds.",
     "report": """Write a page about a model: how the fit went, the sizes and top terms of clusters.
 
-    With data also how far their rows are from the centers, and which are nearest. They are read as
-    those of the model were, block by block: they may be larger than memory.""",
-    "seed": "Choose starting centers, and tell which rows they are, one per line.",
+    With data it also shows how far their rows are from the centers, and which are nearest. They are
+    read as the training data were, block by block, so they may be larger than memory.""",
+    "seed": "Choose starting centers and list the rows that they are, one per line.",
     "demo": "Cluster the docstrings of this Python installation and show the clusters.",
 }
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
@@ -76,10 +78,17 @@ def _launch(
         _exit(INTERRUPTED, "interrupted")
     except BrokenPipeError:
         _stop_quietly()
-    except (CycloptsError, ValueError, ImportError, FileNotFoundError, FileExistsError) as error:
+    except (
+        CycloptsError,
+        SparseClusterError,
+        ValueError,
+        ImportError,
+        FileNotFoundError,
+        FileExistsError,
+    ) as error:
         if debug:
             raise
-        _exit(MISTAKE, str(error))
+        _exit(MISTAKE, str(error) if isinstance(error, CycloptsError) else in_options(str(error)))
     except MemoryError:
         if debug:
             raise

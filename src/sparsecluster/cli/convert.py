@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
+from sparsecluster.cli.words import counted
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
 
@@ -74,8 +75,9 @@ def convert(
     }
     screen.result(
         summary,
-        f"{out}: read as {summary['format']}, {rows.n_rows:,} rows, {rows.n_features:,} columns, "
-        f"{entries:,} entries, {size / 1e6:,.1f} MB, in {seconds:.1f} s",
+        f"{out}: read as {summary['format']}, {counted(rows.n_rows, 'row')}, "
+        f"{counted(rows.n_features, 'column')}, {entries:,} entries, {size / 1e6:,.1f} MB, "
+        f"in {seconds:.1f} s",
     )
 
 

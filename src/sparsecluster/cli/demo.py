@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from sparsecluster.cli.outputs import check_outputs
+from sparsecluster.cli.words import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,7 +58,7 @@ def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None
     )
     console.print(_table(model, modules, terms))
     console.print(
-        f"{clusters} clusters from seed {seed}: {model.n_iter_} iterations, "
+        f"{counted(clusters, 'cluster')} from seed {seed}: {counted(model.n_iter_, 'iteration')}, "
         f"cost {model.inertia_:,.1f}"
     )
     reading, vectorizing, clustering = (b - a for a, b in pairwise(laps))

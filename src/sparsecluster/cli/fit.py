@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.labels import check_ending, write_labels
-from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed, Shown
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Iterations, Screen
+from sparsecluster.cli.starting import STARTING, Starting, given_options
+from sparsecluster.cli.words import counted, option_name
 
 if TYPE_CHECKING:
     from sparsecluster.rows.rows import Rows
 
-OUTPUT = Group("Output", sort_key=1)
+OUTPUT = Group("Output", sort_key=0)
 MOST_SHOWN = 50  # clusters in a table
-DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
+DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting(), Clustering())
 
 
 def fit(
     data: Path,
     *,
-    clusters: Annotated[int, Parameter(name=["--clusters", "-k"])],
+    clusters: Clusters,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     labels: Annotated[str | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
-    terms: Annotated[int, Parameter(group=OUTPUT)] = 8,
-    metric: Literal["euclidean", "cosine"] = "euclidean",
+    terms: Annotated[Shown, Parameter(group=OUTPUT)] = 8,
     minibatch: Annotated[bool, Parameter(negative=())] = False,
-    init: str = "k-means++",
-    n_init: int = 1,
-    algorithm: Literal["auto", "lloyd", "elkan", "elkan-rows", "hamerly"] = "auto",
-    refine: Literal["first-variation"] | None = None,
-    max_iter: int = 300,
-    tol: float = 1e-4,
-    seed: int | None = None,
-    zero_rows: Literal["error", "first"] = "error",
-    memory_limit: str | None = None,
-    checkpoint: Path | None = None,
-    every: str | None = None,
+    seed: Seed = None,
+    init: Annotated[str, Parameter(group=STARTING)] = "k-means++",
+    starting: Starting = DEFAULTS[3],
+    clustering: Clustering = DEFAULTS[4],
     reading: Reading = DEFAULTS[0],
     preparing: Preparing = DEFAULTS[1],
     running: Running = DEFAULTS[2],
@@ -60,57 +54,31 @@ def fit(
         Write the cluster of each row: .npy, .csv, .txt, or - for standard output.
     terms
         How many terms to show for each cluster, where the columns have names.
-    metric
-        By cosine, rows count by their direction alone.
     minibatch
-        Work on growing parts of the rows: sooner there, at nearly the same cost.
-    init
-        How to start: a method's name, or a file (.npz, .npy) with a center a row.
-    n_init
-        How many runs, from different starts; the best is kept.
-    algorithm
-        How rows are assigned; all give the same clusters.
-    refine
-        What to do when a run has settled: moving single rows, for a lower cost and more time.
-    max_iter
-        Most iterations of a run.
-    tol
-        Stop when the centers shift by less than this share of the variance.
+        Work on batches of rows: less time, at nearly the same cost.
     seed
         The random state: the same seed gives the same clusters.
-    zero_rows
-        By cosine, what to do with rows that are zero: refuse them, or put them into cluster 0.
-    memory_limit
-        Memory beyond the data, like 2GB; by default half of what is free.
-    checkpoint
-        A folder to keep the state of the fit in: the same command goes on from there if killed.
-    every
-        How often the state is kept: 90s, 5m, 1h; by default 60s.
+    init
+        How to start: the name of a method, or a file (.npz, .npy) with one center per row.
     """
     check_ending(labels)
+    given = chosen(clustering, minibatch=minibatch)
     centers = init if _is_file(init) else None
-    check_outputs(inputs=[data, centers], files=[model, labels], checkpoint=checkpoint)
-    if terms < 1:
-        raise ValueError(f"--terms must be at least 1, got {terms}.")
+    check_outputs(inputs=[data, centers], files=[model, labels], checkpoint=clustering.checkpoint)
+    if centers and (useless := given_options(starting)):
+        raise ValueError(f"{option_name(next(iter(useless)))} has no effect with --init {init}.")
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
-    chosen = _Chosen(
-        clusters=clusters,
-        metric=metric,
-        minibatch=minibatch,
-        init=init,
-        n_init=n_init,
-        algorithm=algorithm,
-        refine=refine,
-        max_iter=max_iter,
-        tol=tol,
-        seed=seed,
-        zero_rows=zero_rows,
-        memory_limit=memory_limit,
-        checkpoint=checkpoint,
-        every=every,
-        threads=running.threads,
-    )
-    estimator = chosen.estimator()
+    given |= {
+        "n_clusters": clusters,
+        "init": None if centers else init,
+        "init_options": given_options(starting) or None,
+        "random_state": seed,
+        "n_threads": running.threads,
+    }
+    estimator = _estimator(given, minibatch)
+    preparing.transformer()
+    if centers:
+        estimator.init = _centers(centers)
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)
         started = time.perf_counter()
@@ -128,8 +96,9 @@ def fit(
         _summary(estimator, rows, terms, seconds)
         | {"model": model and str(model), "labels": labels},
         clusters_table(estimator, terms),
-        f"{estimator.n_clusters_} clusters of {rows.n_rows:,} rows: {estimator.n_iter_} "
-        f"iterations, cost {estimator.inertia_:.6g}, {seconds:.2f} s",
+        f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
+        f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
+        f"{seconds:.2f} s",
         *([f"model: {model}"] if model else []),
     )
 
@@ -147,77 +116,20 @@ def read_rows(
         return label_rows(rows, data) if preparing.metalabels else rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Chosen:
-    """The options that make the estimator."""
+def _estimator(given: dict[str, Any], minibatch: bool) -> Any:
+    """The estimator with these parameters, which are checked."""
+    from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans
 
-    clusters: int
-    metric: str
-    minibatch: bool
-    init: str
-    n_init: int
-    algorithm: str
-    refine: str | None
-    max_iter: int
-    tol: float
-    seed: int | None
-    zero_rows: str
-    memory_limit: str | None
-    checkpoint: Path | None
-    every: str | None
-    threads: int | None
-
-    def estimator(self) -> Any:
-        """The estimator, with parameters that can be."""
-        from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
-
-        estimator = self._made()
-        estimator.check_parameters()
-        effective_memory_limit(self.memory_limit)
-        effective_n_threads(self.threads)
-        return estimator
-
-    def _made(self) -> Any:
-        from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans
-
-        common = {
-            "n_clusters": self.clusters,
-            "init": _init(self.init),
-            "n_init": self.n_init,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "random_state": self.seed,
-            "n_threads": self.threads,
-            "memory_limit": self.memory_limit,
-        }
-        cosine = self.metric == "cosine"
-        if self.zero_rows != "error" and not cosine:
-            raise ValueError("--zero-rows is for --metric cosine.")
-        if self.every is not None and self.checkpoint is None:
-            raise ValueError("--every is for --checkpoint.")
-        if self.minibatch:
-            for name, default in (("algorithm", "auto"), ("refine", None), ("checkpoint", None)):
-                if getattr(self, name) != default:
-                    raise ValueError(f"--{name} is of no use with --minibatch.")
-            return MiniBatchKMeans(metric=self.metric, zero_rows=self.zero_rows, **common)
-        common |= {
-            "algorithm": self.algorithm,
-            "refine": self.refine,
-            "checkpoint": self.checkpoint,
-            "checkpoint_every": self.every or 60,
-        }
-        if cosine:
-            return SphericalKMeans(zero_rows=self.zero_rows, **common)
-        return KMeans(**common)
+    full = SphericalKMeans if given.get("metric") == "cosine" else KMeans
+    estimator = (MiniBatchKMeans if minibatch else full)(**given)
+    estimator.check_parameters()
+    return estimator
 
 
-def _init(init: str) -> Any:
-    """A method's name as it is; the centers of a file."""
-    if not _is_file(init):
-        return init
-    from sparsecluster.prepare.read import read
+def _centers(path: str) -> Any:
+    from sparsecluster import read
 
-    return read(init).matrix
+    return read(path).matrix
 
 
 def _is_file(init: str) -> bool:
@@ -243,7 +155,7 @@ def clusters_table(estimator: Any, terms: int) -> Any:
             cells.append(", ".join(top_terms[cluster]))
         table.add_row(*(Text(cell) for cell in cells))
     if len(order) > MOST_SHOWN:
-        table.caption = f"and {len(order) - MOST_SHOWN:,} smaller ones, which --json tells too"
+        table.caption = f"and {len(order) - MOST_SHOWN:,} smaller ones (use --json to list all)"
     return table
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.fit import clusters_table
-from sparsecluster.cli.options import Reading, Running
+from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
+from sparsecluster.cli.words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +22,13 @@ DEFAULTS: tuple[Any, ...] = (Reading(), Running())
 def inspect(
     path: Path,
     *,
-    clusters: Annotated[int, Parameter(name=["--clusters", "-k"])] = 100,
-    terms: int = 10,
+    clusters: Clusters = 100,
+    terms: Shown = 10,
     verify: Annotated[bool, Parameter(negative=())] = False,
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
-    """Tell what a data file, a store or a model holds.
+    """Show what a data file, a store or a model holds.
 
     Parameters
     ----------
@@ -35,11 +36,11 @@ def inspect(
         The file or store: shape, density, row lengths, values, frequent columns, and the memory
         that a fit would need. Of a model: what was fitted, and its clusters.
     clusters
-        The number of clusters that the memory is told for.
+        The number of clusters to estimate the memory for.
     terms
-        How many frequent columns, or terms of a cluster, to show.
+        How many frequent columns, or terms per cluster, to show.
     verify
-        Of a store or a model, compare all checksums.
+        Verify all checksums of a store or a model.
     """
     screen = Screen(running)
     if _is_model(path):
@@ -64,8 +65,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     from sparsecluster.storage.model import load_model
 
     estimator = load_model(path, verify=verify or None)
-    if getattr(estimator, "_waiting", None) is not None:
-        estimator.check_is_fitted()  # says how many rows it waits for
+    estimator.check_is_fitted()  # a stream without centers yet says how many rows it waits for
     parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
     centers = estimator.cluster_centers_
     stored = int(getattr(centers, "nnz", centers.size))
@@ -85,13 +85,14 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     defaults = {name: _plain(value) for name, value in type(estimator)().get_params().items()}
     given = {name: value for name, value in parameters.items() if value != defaults.get(name)}
     of_batch = "" if hasattr(estimator, "history_") else ", of the last batch"
+    iterations = counted(summary["iterations"], "iteration")
     rows = [
         ("model", f"{summary['estimator']}, {path.stat().st_size / 1e6:,.1f} MB"),
         ("parameters", ", ".join(f"{name}={value!r}" for name, value in given.items())),
         ("clusters", f"{summary['clusters']:,}"),
         ("columns", f"{summary['columns']:,}" + (" with names" if named else "")),
         ("center entries", f"{stored:,}"),
-        ("cost", f"{summary['cost']:.6g} after {summary['iterations']} iterations{of_batch}"),
+        ("cost", f"{summary['cost']:.6g} after {iterations}{of_batch}"),
         *_recipe_lines(summary["recipe"]),
     ]
     lines = [_grid(rows)]
@@ -157,8 +158,8 @@ def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
         (
             "memory",
             f"{memory['data'] / 1e6:,.1f} MB for the data (a store leaves them on disk); for "
-            f"{memory['clusters']:,} clusters up to {memory['fit'] / 1e6:,.1f} MB more, and "
-            f"{memory['seeding'] / 1e6:,.1f} MB while seeding where there is room",
+            f"{counted(memory['clusters'], 'cluster')} up to {memory['fit'] / 1e6:,.1f} MB more, "
+            f"and {memory['seeding'] / 1e6:,.1f} MB while seeding where there is room",
         ),
     ]
 
@@ -166,7 +167,7 @@ def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
 def _frequent(counts: np.ndarray, names: np.ndarray | None, terms: int) -> list[tuple[str, int]]:
     import numpy as np
 
-    order = np.argsort(-counts, kind="stable")[: max(terms, 0)]
+    order = np.argsort(-counts, kind="stable")[:terms]
     return [
         (f"column {column}" if names is None else str(names[column]), int(counts[column]))
         for column in order

@@ -7,16 +7,24 @@ from dataclasses import dataclass, field, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token
+from cyclopts.validators import Number
 
 from sparsecluster.formats.registry import FORMATS, all_options
 from sparsecluster.formats.source import Option
+from sparsecluster.rows.resources import MAX_THREADS
 
 if TYPE_CHECKING:
     from sparsecluster.prepare.prepare import Prepare
 
-READING = Group("Reading", sort_key=2)
-PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key=3)
-RUNNING = Group("Running", sort_key=4)
+READING = Group("Reading", sort_key=4)
+PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key=5)
+RUNNING = Group("Running", sort_key=6)
+
+
+# What every command checks alike.
+Clusters = Annotated[int, Parameter(name=["--clusters", "-k"], validator=Number(gte=1))]
+Seed = Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))]
+Shown = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
 def option(group: Group, help: str, **more: object) -> Parameter:
@@ -96,9 +104,7 @@ class Preparing:
     tfidf: Annotated[
         bool, option(PREPARING, "Weight columns by their inverse frequency.", negative=())
     ] = False
-    norm: Annotated[Literal["l2"] | None, option(PREPARING, "Scale rows to this norm of one.")] = (
-        None
-    )
+    norm: Annotated[Literal["l2"] | None, option(PREPARING, "Scale rows to norm 1.")] = None
     unit: Annotated[bool, option(PREPARING, "Short for --norm l2.", negative=())] = False
     log: Annotated[bool, option(PREPARING, "Replace values by log(1 + value).", negative=())] = (
         False
@@ -126,13 +132,13 @@ class Preparing:
         bool,
         option(
             PREPARING,
-            "Take the labels of the file for rows: each the sum of its rows, at length one.",
+            "Make rows of the labels of the file: each is the sum of its rows, at unit length.",
             negative=(),
         ),
     ] = False
 
     def transformer(self) -> Prepare | None:
-        """As the library takes them; None where nothing is to be done."""
+        """As the library takes them, and checked; None where nothing is to be done."""
         from sparsecluster.prepare.prepare import Prepare
 
         given = {
@@ -144,17 +150,22 @@ class Preparing:
             "drop_empty": self.drop_empty,
         }
         prepare = Prepare(**given)  # type: ignore[arg-type]
+        prepare.check_parameters()
         return None if prepare.get_params() == Prepare().get_params() else prepare
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a command runs and what it tells."""
+    """How a command runs and what it shows."""
 
     threads: Annotated[
         int | None,
-        option(RUNNING, "Threads to use, by default all CPUs; no result depends on it."),
+        option(
+            RUNNING,
+            "Threads to use, by default all CPUs; no result depends on it.",
+            validator=Number(gte=1, lte=MAX_THREADS),
+        ),
     ] = None
     quiet: Annotated[
         bool,

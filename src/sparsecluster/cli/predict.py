@@ -13,6 +13,7 @@ from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Screen
+from sparsecluster.cli.words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +30,7 @@ def predict(
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
-    """Tell the cluster of each row of a file, block by block.
+    """Find the cluster of each row of a file, block by block.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ def predict(
     labels
         Where to write the clusters: .npy, .csv, .txt, or - for standard output.
     zero_rows
-        By cosine, what to do with rows that are zero (of text: without a known word): refuse them,
-        or put them into cluster 0; by default as the model was fitted.
+        With cosine, what to do with rows that are zero (for text: without a known word): refuse
+        them, or put them into cluster 0; by default as the model was fitted.
     """
     from sparsecluster import load_model, read_blocks
 
@@ -62,5 +63,5 @@ def predict(
 
         n_rows = write_labels(labels, parts())
     sys.stdout.flush()
-    lines = [] if labels == STDOUT else [f"{labels}: clusters of {n_rows:,} rows"]
+    lines = [] if labels == STDOUT else [f"{labels}: clusters of {counted(n_rows, 'row')}"]
     screen.result({"rows": n_rows, "labels": labels}, *lines)

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from sparsecluster.cli.options import Reading, Running
+from sparsecluster.cli.options import Reading, Running, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
+from sparsecluster.cli.words import counted
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Running())
 
@@ -19,8 +21,8 @@ def report(
     data: Path | None = None,
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    terms: int = 10,
-    examples: int = 3,
+    terms: Shown = 10,
+    examples: Annotated[int, Parameter(validator=Number(gte=0))] = 3,
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
 ) -> None:
@@ -65,4 +67,4 @@ def report(
             estimator, out, rows, terms=terms, examples=examples, texts=texts, title=title
         )
     summary = {"report": str(out), "clusters": int(estimator.n_clusters_), **found}
-    screen.result(summary, f"{out}: a page on {estimator.n_clusters_:,} clusters")
+    screen.result(summary, f"{out}: a page on {counted(estimator.n_clusters_, 'cluster')}")

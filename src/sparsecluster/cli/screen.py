@@ -22,6 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from sparsecluster.cli.words import in_options
 from sparsecluster.rows.sharing import start_thread
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Screen:
 
     def _warn(self, message: Any, *_: Any, **__: Any) -> None:
         if not self._running.quiet:
-            self.errors.print(f"warning: {message}", markup=False, highlight=False)
+            self.errors.print(f"warning: {in_options(str(message))}", markup=False, highlight=False)
 
     def result(self, summary: dict[str, Any], *lines: Any) -> None:
         """The end of a command: for machines the summary, for people the lines."""

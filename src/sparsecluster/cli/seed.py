@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import Any, Literal
 
 from sparsecluster.cli.fit import read_rows
-from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
-from sparsecluster.cli.starting import Starting, given
+from sparsecluster.cli.starting import Starting, given_options
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting())
 
@@ -20,10 +18,10 @@ DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting())
 def seed(
     data: Path,
     *,
-    clusters: Annotated[int, Parameter(name=["--clusters", "-k"])],
+    clusters: Clusters,
     method: str = "k-means++",
     metric: Literal["euclidean", "cosine"] = "euclidean",
-    seed: int | None = None,
+    seed: Seed = None,
     memory_limit: str | None = None,
     centers: Path | None = None,
     reading: Reading = DEFAULTS[0],
@@ -54,12 +52,14 @@ def seed(
 
     from sparsecluster import seed_centers
     from sparsecluster.kmeans.seeding.starting import check_method
+    from sparsecluster.rows.resources import effective_memory_limit
     from sparsecluster.storage.atomic import atomic_file
 
     if centers is not None and centers.suffix != ".npz":
         raise ValueError(f"{centers}: centers are written as .npz.")
     check_outputs(inputs=[data], files=[centers])
-    check_method(method, metric, given(starting), name="method")
+    check_method(method, metric, given_options(starting), name="method")
+    effective_memory_limit(memory_limit)
     screen = Screen(running)
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)
@@ -72,7 +72,7 @@ def seed(
                 random_state=seed,
                 n_threads=running.threads,
                 memory_limit=memory_limit,
-                **given(starting),
+                **given_options(starting),
             )
     if centers is not None:
         with atomic_file(centers) as partial, partial.open("wb") as file:

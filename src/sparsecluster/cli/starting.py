@@ -19,7 +19,9 @@ def _fields() -> list[tuple[str, Any, None]]:
     for method, known in METHODS.items():
         for option in known.options:
             kinds[option.name] = option.kind
-            helps.setdefault(option.name, []).append(f"For {method}: {option.help}")
+            helps.setdefault(option.name, []).append(
+                f"For {method}: {option.help[0].lower()}{option.help[1:]}"
+            )
     return [
         (name, Annotated[kind | None, Parameter(group=STARTING, help=" ".join(helps[name]))], None)
         for name, kind in kinds.items()
@@ -40,6 +42,6 @@ else:
     )
 
 
-def given(starting: Starting) -> dict[str, Any]:
+def given_options(starting: Starting) -> dict[str, Any]:
     """The options that were given, as the library takes them."""
     return {name: value for name, value in asdict(starting).items() if value is not None}

@@ -131,7 +131,7 @@ def whole_lines(stream: FileStream, block_bytes: int | None) -> Iterator[memoryv
             if block_bytes is not None and len(buffer) >= LONGEST_LINE:
                 raise ReadError(
                     f"{stream.path}: has a line of more than {LONGEST_LINE:,} bytes. Check that it "
-                    f"is a text file, with a row a line."
+                    f"is a text file, with one row per line."
                 )
             buffer.extend(bytes(len(buffer)))
             continue

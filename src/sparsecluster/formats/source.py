@@ -36,7 +36,7 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """The labels of some rows, any number a row: those of row i are
+    """The labels of some rows, any number per row: those of row i are
     ``values[indptr[i]:indptr[i + 1]]``."""
 
     indptr: np.ndarray  #: int64, from 0

@@ -249,7 +249,7 @@ class TextSource(Source):
 
 
 class LinesSource(TextSource):
-    """A document a line."""
+    """One document per line."""
 
     def _documents(self, stream: FileStream) -> Iterator[str]:
         n_lines = 0
@@ -262,7 +262,7 @@ class LinesSource(TextSource):
 
 
 class JsonLinesSource(TextSource):
-    """A JSON object a line, one of whose fields is the document; blank lines do not count."""
+    """One JSON object per line, one of whose fields is the document; blank lines do not count."""
 
     def _documents(self, stream: FileStream) -> Iterator[str]:
         line, column = 0, None

@@ -13,7 +13,7 @@ from sparsecluster.storage.fields import check_array_of
 
 
 def to_core(centers: Any, n_features: int | None = None) -> _core.Centers:
-    """Core centers from an array or a sparse matrix, one center a row; zero in further features."""
+    """Core centers of an array or sparse matrix, one center per row; zero in further features."""
     matrix = sp.csr_array(centers, dtype=np.float64)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()

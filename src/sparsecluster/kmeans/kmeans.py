@@ -53,13 +53,14 @@ class KMeans(CenterEstimator):
     n_clusters : int, default=8
         Number of clusters.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        How rows are compared. With "cosine" (spherical k-means, Dhillon and Modha 2001) rows count
-        by their direction alone: they are taken at unit length, and so are the centers, each of
-        which is the direction of the mean of its rows. The bounds of "elkan" and "hamerly" are then
-        kept as angles (Schubert, Lang and Feher 2021).
+        How rows are compared; with "cosine" they count by their direction alone. That is spherical
+        k-means (Dhillon and Modha 2001): rows are taken at unit length, and so are the centers,
+        each of which is the direction of the mean of its rows. The bounds of "elkan" and "hamerly"
+        are then kept as angles (Schubert, Lang and Feher 2021).
     zero_rows : {"error", "first"}, default="error"
-        With "cosine", what to do with rows that are zero and have no direction. "first": their
-        cosine with every center is 0, so they go to the first cluster; they do not move its center.
+        With "cosine", what to do with rows that are zero and have no direction: refuse them, or put
+        them into the first cluster, because their cosine with every center is 0. They do not move
+        its center.
     init : str, array, sparse matrix or callable, default="k-means++"
         Where to start: one of the names that :func:`seed_centers` lists; "k-means++" is the greedy
         form, ``2 + ln(n_clusters)`` candidates per step. An array or sparse matrix holds one center
@@ -71,17 +72,17 @@ class KMeans(CenterEstimator):
         go side by side where there are several threads. "auto" is 10 for "random" and callables,
         else 1.
     algorithm : {"auto", "lloyd", "elkan", "elkan-rows", "hamerly"}, default="auto"
-        How rows are assigned. All give the same labels; they differ in speed and memory. "elkan",
+        How rows are assigned; all give the same labels, but differ in speed and memory. "elkan",
         center by center, and "elkan-rows", in the original order, keep a float per row and cluster.
     refine : {"first-variation"} or None, default=None
-        What to do when a run has settled. "first-variation" moves single rows while that lowers the
-        cost, counting how both centers follow, in turns with further iterations: a lower cost for
-        more time, above all with few rows a cluster.
+        What to do when a run has settled: "first-variation" moves single rows while that lowers the
+        cost. It counts how both centers follow, in turns with further iterations: a lower cost for
+        more time, above all with few rows per cluster.
     max_iter : int, default=300
-        Most iterations of a run; a ConvergenceWarning says when they were not enough.
+        Most iterations of a run; a warning says when they were not enough.
     tol : float, default=1e-4
         Stop when the sum of the squared shifts of the centers is at most `tol` times the mean
-        variance of the features. With 0 a run goes on until no label changes.
+        variance of the features. With 0 a run ends when no label changes.
     random_state : int, RandomState or None, default=None
         Seed of the starting centers.
     n_threads : int or None, default=None
@@ -98,9 +99,9 @@ class KMeans(CenterEstimator):
         Called with an :class:`~sparsecluster.run.history.IterationRecord` after each iteration;
         a true answer ends the fit, with all its runs.
     checkpoint : str, path or None, default=None
-        A folder that keeps the state of the fit. The same fit (the same data and parameters, any
-        number of threads) goes on from there if it was killed, and ends with the same result. What
-        has ended stays there too: remove the folder to begin anew.
+        A folder that keeps the state of the fit, so that it resumes there if it was killed. The
+        same fit (the same data and parameters, any number of threads) ends with the same result.
+        What has ended stays there too: remove the folder to start again.
     checkpoint_every : float or str, default=60
         Seconds (or "90s", "5m", "1h") after which an iteration is followed by a checkpoint.
     copy_x : bool, default=True
@@ -123,7 +124,7 @@ class KMeans(CenterEstimator):
     n_clusters_ : int
         Number of clusters found: smaller than `n_clusters` if X has fewer distinct rows.
     history_ : list of IterationRecord
-        One record an iteration of the run that was kept.
+        One record per iteration of the run that was kept.
     algorithm_ : str
         The algorithm that was used.
     feature_names_ : ndarray of str or None

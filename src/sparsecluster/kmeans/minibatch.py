@@ -27,7 +27,7 @@ from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import Callback, IterationRecord
 
 SCHEDULES = ("nested", "sculley")
-# Rows of a batch, by default: at least so many, and so many a cluster.
+# Rows of a batch, by default: at least so many, and so many per cluster.
 LEAST_BATCH = 1024
 ROWS_A_CLUSTER = 30
 # Rows that are seeded from, by default, in batches.
@@ -44,11 +44,11 @@ class MiniBatchKMeans(StreamEstimator):
     metric : {"euclidean", "cosine"}, default="euclidean"
         With "cosine" rows and centers are taken at unit length.
     schedule : {"nested", "sculley"}, default="nested"
-        How `fit` goes through the rows. "nested": each batch holds the one before and is twice as
-        large, as soon as the centers move by less than their standard error; it ends with
-        iterations over all rows and is exact there (Newling and Fleuret 2016). "sculley":
-        independent random batches, and a learning rate for each center (Sculley 2010).
-        `partial_fit` always does the latter.
+        How the rows are taken: in batches that grow, or in independent ones. "nested": each batch
+        holds the one before and is twice as large, as soon as the centers move by less than their
+        standard error; it ends with iterations over all rows and is exact there (Newling and
+        Fleuret 2016). "sculley": independent random batches, and a learning rate for each center
+        (Sculley 2010). `partial_fit` always does the latter.
     init : str, array, sparse matrix or callable, default="k-means++"
         Where to start, as for :class:`~sparsecluster.KMeans`.
     init_options : dict or None, default=None
@@ -60,27 +60,28 @@ class MiniBatchKMeans(StreamEstimator):
         Number of starts to try; the one with the lowest cost on these rows is kept. "auto" is 3
         for "random" and callables, else 1.
     batch_size : int or None, default=None
-        Rows of a batch, of the first one with "nested"; by default 30 for each cluster, and at
-        least 1024.
+        Rows per batch, in the first one with "nested"; by default 30 per cluster, and at least
+        1024.
     max_iter : int, default=300
         Most iterations of "nested", most passes over the rows of "sculley".
     tol : float, default=1e-4
         Stop when the sum of the squared shifts of the centers (smoothed over batches with
         "sculley") is at most `tol` times the mean variance of the features.
     max_no_improvement : int or None, default=10
-        With "sculley", stop after so many batches without a lower smoothed cost.
+        With "sculley", stop after this many batches without a lower smoothed cost.
     reassignment_ratio : float, default=0.01
-        A center that has seen less than this share of what the busiest one has seen is put where a
-        row of the batch is far from its own center. ("nested" refills empty clusters.)
+        With "sculley", a center that has seen less than this share of what the busiest one has seen
+        moves to a row of the batch that is far from its own center. ("nested" refills empty
+        clusters.)
     center_l1 : float or None, default=None
         Sparse centers: project each onto the L1 ball of this radius after each batch. For the
         cosine all entries shrink by the same until the center of unit length lies in the ball.
     projection : {"epsilon", "exact"}, default="epsilon"
-        How, as for :func:`~sparsecluster.project_l1`.
+        How to project for `center_l1`, as in :func:`~sparsecluster.project_l1`.
     projection_epsilon : float, default=0.01
-        By how much the radius may be exceeded, for "epsilon".
+        With "epsilon", by what share the radius may be exceeded.
     center_nnz : int or None, default=None
-        Sparse centers: keep so many entries of each, the largest ones.
+        Sparse centers: keep only this many entries of each, the largest ones.
     grow_features : bool, default=False
         Whether later batches may have more columns than those before, as a growing vocabulary
         does. Missing columns count as zero.

@@ -21,7 +21,7 @@ from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.fields import check_array_of, pack_random_state, unpack_random_state
 
-# Starved centers are looked for each time that so many rows a cluster went by.
+# Starved centers are looked for each time that so many rows per cluster went by.
 ROWS_BETWEEN_CHECKS = 30
 
 LARGEST_TERM = 1e100
@@ -42,7 +42,7 @@ class StreamState:
 
     sums: sp.csr_array  #: of the rows that each center has seen, or the center to start from
     counts: np.ndarray  #: their weight
-    squares: np.ndarray  #: three numbers a center: the square of its sum, and how wrong it may be
+    squares: np.ndarray  #: three numbers per center: the square of its sum, and how wrong it may be
     n_batches: int
     rows_since_check: int  #: rows that came since starved centers were looked for
 
@@ -89,8 +89,9 @@ class StreamSetting:
 class Stream:
     """Centers, and how much each has seen: that much less it moves for a new row.
 
-    It can be pickled, and goes on with the same labels and centers, to the bit. Whoever looks at it
-    while it learns a batch, from another thread or a signal handler, sees it as before that batch.
+    It can be pickled, and continues with the same labels and centers, to the bit. Whoever looks at
+    it while it learns a batch, from another thread or a signal handler, sees it as before that
+    batch.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class Stream:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], setting: StreamSetting, *, verify: bool) -> Stream:
-        """A stream that goes on where another one was; sums are checked when they are used."""
+        """A stream that continues where another one was; sums are checked when they are used."""
         centers = centers_.check_stored(state["centers"], verify=verify)
         sums = centers_.check_stored(state["sums"], verify=False)
         if not sp.issparse(centers) or not sp.issparse(sums) or centers.shape != sums.shape:

@@ -12,9 +12,9 @@ from sparsecluster.formats.source import Block
 from sparsecluster.prepare.passes import FirstPass, Progress, asked, in_order
 from sparsecluster.rows.recipe import Recipe
 
-# Bytes that a fit of k-means takes beyond its data: a row (label, norm, bounds, distances while
-# seeding), a column (statistics, marks), an entry of a center (center, sums, index), and an entry
-# of X in the copy by columns that seeding makes where it fits the limit.
+# Bytes that a fit of k-means takes beyond its data: per row (label, norm, bounds, distances while
+# seeding), per column (statistics, marks), per entry of a center (center, sums, index), and per
+# entry of X in the copy by columns that seeding makes where it fits the limit.
 ROW_BYTES = 56
 COLUMN_BYTES = 64
 CENTER_ENTRY_BYTES = 64

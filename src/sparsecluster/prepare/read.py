@@ -32,9 +32,9 @@ def read(
     Parameters
     ----------
     path : str or path
-        svmlight (also with several labels a row, or the header of the extreme classification
+        svmlight (also with several labels per row, or the header of the extreme classification
         repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (needs the extra
-        "h5ad"), Parquet or Arrow (needs "parquet"), text (.txt with a document a line, .jsonl,
+        "h5ad"), Parquet or Arrow (needs "parquet"), text (.txt with one document per line, .jsonl,
         .csv), most of them also as .gz, .bz2 or .zst (needs "zstd"). A store is opened, not read.
     prepare : Prepare or None, default=None
         What to make of the counts in the file, not fitted yet.

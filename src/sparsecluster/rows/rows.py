@@ -39,7 +39,7 @@ class Rows:
     feature_names : ndarray of str or None
         Names of the columns, where the file has them.
     labels : ndarray, csr_array or None
-        Labels that the file has for its rows: one number a row, or where rows have any number of
+        Labels that the file has for its rows: one number per row, or where rows have any number of
         labels an indicator matrix, rows x labels.
     recipe : Recipe or None
         How the file became rows, so that others can become rows in the same way.

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from sparsecluster.rows.errors import SparseClusterError
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.atomic import atomic_file
 from sparsecluster.storage.tensors import Packer, TensorFile, unpack, write_tensors
@@ -26,7 +27,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 State = TypeVar("State")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(SparseClusterError, ValueError):
     """A checkpoint that a fit cannot resume from: of another fit, in use, or damaged."""
 
 
@@ -206,6 +207,6 @@ def _described(name: str, value: Any) -> Any:
         if array.dtype.kind in "biuf":
             return [list(array.shape), str(array.dtype), _crc(np.ascontiguousarray(array))]
     raise CheckpointError(
-        f"A checkpoint cannot tell whether {name} is the same when the fit goes on: it is of the "
+        f"A checkpoint cannot tell whether {name} is the same when the fit resumes: it is of the "
         f"type {type(value).__name__}. Give a name or numbers."
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sparsecluster.rows.errors import SparseClusterError
 from sparsecluster.storage.atomic import atomic_file
 from sparsecluster.storage.tensors import (
     SMALL_FILE,
@@ -25,7 +26,7 @@ NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, R
 _REGISTERED: dict[str, type] = {}
 
 
-class ModelFileError(ValueError):
+class ModelFileError(SparseClusterError, ValueError):
     """A file that is not a model, is broken, or comes from a newer version."""
 
 

@@ -3,7 +3,7 @@ many fits share. It is written from front to back in blocks, and is there whole 
 
     indptr.npy indices.npy data.npy   the rows, as CSR: int64, int32, float32 or float64
     norm2.npy                         squared norms of the rows
-    labels.npy | label_indptr.npy label_indices.npy    one label a row, or any number
+    labels.npy | label_indptr.npy label_indices.npy    one label per row, or any number
     vocabulary.json                   names of the columns
     recipe_*.npy                      what the recipe needs
     meta.json                         shape, types, blocks of rows, checksums of all of it
@@ -197,7 +197,7 @@ def _vocabulary(path: Path, text: bytes, meta: dict[str, Any]) -> np.ndarray:
 
 
 def _labels(path: Path, arrays: dict[str, np.ndarray], n_labels: int | None) -> Any:
-    """One label a row, an indicator matrix, or None."""
+    """One label per row, an indicator matrix, or None."""
     if "label_indptr" not in arrays:
         return arrays.get("labels")
     try:

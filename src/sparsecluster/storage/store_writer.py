@@ -188,7 +188,7 @@ class StoreWriter:
         (self._folder / "meta.json").write_text(json.dumps(meta, indent=1))
 
     def _finish_labels(self, n_labels: int | None) -> None:
-        """Keep the labels as they turned out to be: one a row, or an indicator matrix."""
+        """Keep the labels as they turned out to be: one per row, or an indicator matrix."""
         assert self._label_values is not None
         assert self._label_indptr is not None
         if self._one_label_each:

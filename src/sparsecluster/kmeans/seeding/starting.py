@@ -71,9 +71,7 @@ def check_method(
     """Refuse unknown names and options, before any work; `name` is what the caller calls it."""
     known = METHODS[check_name(name, method, METHODS)]
     if known.metric not in (None, metric):
-        raise ValueError(
-            f"{name}={method!r} needs metric={known.metric!r}: use SphericalKMeans, or set metric."
-        )
+        raise ValueError(f"{name}={method!r} needs metric={known.metric!r}.")
     declared = {option.name: option for option in known.options}
     for option, value in (options or {}).items():
         if option not in declared:
