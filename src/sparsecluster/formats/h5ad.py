@@ -24,7 +24,7 @@ from sparsecluster.formats.compressed import (
 from sparsecluster.formats.limits import FREE_BYTES, refuse_empty_rows, refuse_growth
 from sparsecluster.formats.source import Block, Option, ReadError, Source
 from sparsecluster.formats.triples import blocks_of_triples
-from sparsecluster.rows.checks import check_number
+from sparsecluster.rows.parameters import check_number
 
 RAW = "raw/X"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"

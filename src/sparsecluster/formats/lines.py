@@ -18,7 +18,7 @@ from sparsecluster.formats.files import BLOCK_BYTES, open_stream, whole_lines
 from sparsecluster.formats.limits import refuse_empty_rows
 from sparsecluster.formats.source import Block, ReadError, Source
 from sparsecluster.formats.triples import Triples, blocks_of_triples
-from sparsecluster.rows.checks import check_number
+from sparsecluster.rows.parameters import check_number
 
 LONGEST_NUMBER = 100  # characters
 NUMBERS = 1 << 16  # that are converted at a time

@@ -32,7 +32,7 @@ from sparsecluster.formats.compressed import (
 from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
 from sparsecluster.formats.source import Block, ReadError, Source
 from sparsecluster.formats.triples import Triples, blocks_of_triples
-from sparsecluster.rows.checks import check_number
+from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.resources import available_memory
 
 ZIP_MAGIC = b"PK"

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparsecluster.formats.files import open_stream
 from sparsecluster.formats.source import Option, ReadError, Source
-from sparsecluster.rows.names import check_name
+from sparsecluster.rows.parameters import check_name
 
 COMPRESSED = (".gz", ".bz2", ".zst")
 LOOKED_AT = 1 << 16  # bytes of a file that tell its format

@@ -6,7 +6,7 @@ import warnings
 
 from sparsecluster import _core
 from sparsecluster.kmeans.setting import Setting
-from sparsecluster.rows.names import check_name
+from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.rows import Rows
 
 ALGORITHMS = ("auto", "lloyd", "elkan", "elkan-rows", "hamerly")

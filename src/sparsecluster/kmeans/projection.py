@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.rows.checks import check_number
-from sparsecluster.rows.names import check_name
+from sparsecluster.rows.parameters import check_name, check_number
 from sparsecluster.rows.rows import check_input
 
 METHODS = ("exact", "epsilon")

@@ -21,7 +21,7 @@ from sparsecluster.formats.limits import refuse_empty_rows
 from sparsecluster.formats.source import ReadError
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.prepare.pieces import row_lengths
-from sparsecluster.rows.checks import check_number
+from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.recipe import check_norm
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input

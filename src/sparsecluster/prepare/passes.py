@@ -17,7 +17,7 @@ from sparsecluster.formats.registry import FORMATS, check_belong, format_of, ope
 from sparsecluster.formats.source import Block, ReadError, Source
 from sparsecluster.formats.text import TextOptions
 from sparsecluster.prepare.prepare import Prepare
-from sparsecluster.rows.names import check_name
+from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.recipe import Recipe, plain
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import Rows

@@ -19,7 +19,7 @@ from sparsecluster.report import sections, table
 from sparsecluster.report.content import Content
 from sparsecluster.report.facts import fitted_sizes, neighbors, survey, texts_of
 from sparsecluster.report.templating import check_jinja, render, source
-from sparsecluster.rows.checks import check_number
+from sparsecluster.rows.parameters import check_number
 from sparsecluster.storage.atomic import atomic_file
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster.rows.parameters import check_number as check_number
 from sparsecluster.rows.rows import LARGEST_NORM2, Rows, check_input
 
 LEAST_WEIGHT = 1e-100  # above zero; what is lighter loses digits in sums and products
