@@ -221,7 +221,7 @@ def test_options_reach_the_method():
         ({"init": "k-means||", "init_options": {"oversampling": np.inf}}, "finite"),
         ({"init": "oversample", "init_options": {"oversampling": 0}}, "positive"),
         ({"init": "mcmc", "init_options": [5]}, "must be a dict"),
-        ({"init": np.eye(2), "init_options": {"rounds": 2}}, "of no use"),
+        ({"init": np.eye(2), "init_options": {"rounds": 2}}, "no effect"),
         ({"init": "spkm++"}, "needs metric=.cosine"),
         ({"init": "kmeans"}, "init"),
     ],
