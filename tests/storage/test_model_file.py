@@ -134,6 +134,21 @@ def test_newer_version_asks_for_an_upgrade(tmp_path):
         load_model(tmp_path / "model")
 
 
+def test_history_without_the_columns_of_later_versions_is_loaded(tmp_path):
+    path = tmp_path / "old.safetensors"
+    km = KMeans(3, random_state=0, algorithm="hamerly").fit(np.random.RandomState(0).rand(40, 3))
+    km.save(path)
+
+    def leave_out(header, document, data):
+        for name in ("skipped", "center_distances"):
+            del document["fitted"]["history_"][name]
+
+    forge(path, leave_out)
+    records = load_model(path).history_
+    assert [record.cost for record in records] == [record.cost for record in km.history_]
+    assert {(record.skipped, record.center_distances) for record in records} == {(0, 0)}
+
+
 def test_missing_file_is_no_broken_one(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "model")
