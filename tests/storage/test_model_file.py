@@ -284,6 +284,7 @@ def test_wide_model_takes_no_memory_for_its_columns(tmp_path):
     MiniBatchKMeans(2, random_state=0).fit(csr(X)).save(path)
 
     def widen(header, document, data):
+        document["fitted"]["n_features_in_"] = 2**31 - 1
         for part in ("sums", "centers"):
             document["fitted"]["stream"][part]["shape"][1] = 2**31 - 1
 
