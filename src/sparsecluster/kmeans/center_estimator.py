@@ -167,7 +167,7 @@ class CenterEstimator(
     # --- what fit and predict share -----------------------------------------------------------
 
     def check_is_fitted(self) -> None:
-        """Refuse to go on before there are centers."""
+        """Raise NotFittedError where there are no centers yet."""
         check_is_fitted(self, "cluster_centers_")
 
     def _measure(self, *, reset: bool = False) -> Metric:

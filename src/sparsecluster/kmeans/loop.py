@@ -126,7 +126,7 @@ class Loop:
         return refilled
 
     def state(self) -> RunState:
-        """What the run could go on from."""
+        """What the run can resume from."""
         return RunState(
             centers=centers_.from_core(self.centers), labels=self.labels, history=self.history
         )

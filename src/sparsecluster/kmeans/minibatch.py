@@ -29,7 +29,7 @@ from sparsecluster.run.history import Callback, IterationRecord
 SCHEDULES = ("nested", "sculley")
 # Rows of a batch, by default: at least so many, and so many per cluster.
 LEAST_BATCH = 1024
-ROWS_A_CLUSTER = 30
+ROWS_PER_CLUSTER = 30
 # Rows that are seeded from, by default, in batches.
 BATCHES_TO_SEED = 4
 
@@ -299,7 +299,7 @@ class MiniBatchKMeans(StreamEstimator):
 
     @property
     def _batch_rows(self) -> int:
-        return self.batch_size or max(LEAST_BATCH, ROWS_A_CLUSTER * self.n_clusters)
+        return self.batch_size or max(LEAST_BATCH, ROWS_PER_CLUSTER * self.n_clusters)
 
     @property
     def _seed_rows(self) -> int:

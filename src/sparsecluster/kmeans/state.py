@@ -1,4 +1,4 @@
-"""A run at rest: where it could go on from, and what it ends with."""
+"""A run at rest: what it can resume from, and what it ends with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = ("refining", "finished", "converged", "stopped")
 class RunState:
     """Where a run is: at its start, in its loop, among single moves, or at its end.
 
-    Centers are a function of the labels, and labels of the centers, so a run that goes on from
+    Centers are a function of the labels, and labels of the centers, so a run that resumes from
     either ends where it would have ended.
     """
 
@@ -115,5 +115,5 @@ class Clustering:
         )
 
     def refining(self) -> RunState:
-        """That of a run that goes on with single moves."""
+        """That of a run that continues with single moves."""
         return replace(self.state(), refining=True, finished=False)

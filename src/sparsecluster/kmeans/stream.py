@@ -38,7 +38,7 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class StreamState:
-    """What a stream needs to go on."""
+    """What a stream resumes from."""
 
     sums: sp.csr_array  #: of the rows that each center has seen, or the center to start from
     counts: np.ndarray  #: their weight
@@ -47,7 +47,7 @@ class StreamState:
     rows_since_check: int  #: rows that came since starved centers were looked for
 
     def checked(self, metric: Metric) -> _core.Centers:
-        """The sums in the core; refuses numbers that no stream leaves and none could go on with."""
+        """The sums in the core; refuses numbers that no stream leaves."""
         sums = centers_.to_core(self.sums)
         counts, squares = self.counts, self.squares
         fit = counts.shape == (sums.n_clusters,) and squares.shape == (3 * sums.n_clusters,)

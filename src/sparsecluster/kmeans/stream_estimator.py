@@ -34,7 +34,7 @@ FROZEN = ("n_clusters", "metric", "center_l1", "projection", "projection_epsilon
 
 
 class StreamEstimator(CenterEstimator):
-    """Centers that learn from batches of rows, and go on learning."""
+    """Centers that learn from batches of rows, and keep learning."""
 
     _parameters = CenterEstimator._parameters | {
         "init_size": integer(1).optional,
