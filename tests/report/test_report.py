@@ -388,7 +388,7 @@ def test_the_command_takes_a_store(run, model, tmp_path):
     [
         (["{data}"], "holds no model|is not|too short|cannot"),
         (["{model}", "missing.txt"], "missing.txt does not exist"),
-        (["{model}", "--terms", "0"], "terms must be an integer of at least 1"),
+        (["{model}", "--terms", "0"], "for --terms. Must be >= 1"),
         (["{model}", "--column", "text"], "have no effect without data"),
         (["{model}", "--out", "{model}"], "would be written over"),
         (["{model}", "--out", "nowhere/report.html"], "there is no folder"),
