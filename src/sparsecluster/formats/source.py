@@ -51,6 +51,7 @@ class Block:
     indices: np.ndarray  #: int32
     data: np.ndarray  #: float32 or float64, of the same type in all blocks
     labels: Labels | None = None  #: in all blocks or in none
+    ids: np.ndarray | None = None  #: names of the rows, of str; in all blocks or in none
     done: float = 1.0  #: share of the input that was read with this block, for progress
 
     @property

@@ -25,6 +25,7 @@ class Provenance:
 
     feature_names: np.ndarray | None = None
     labels: Any = None
+    ids: np.ndarray | None = None  #: of str, one per row
     recipe: Recipe | None = None
     first_row: int = 0  #: of a block of a file, for messages
 
@@ -41,6 +42,8 @@ class Rows:
     labels : ndarray, csr_array or None
         Labels that the file has for its rows: one number per row, or where rows have any number of
         labels an indicator matrix, rows x labels.
+    ids : ndarray of str or None
+        Names of the rows, where the file has them.
     recipe : Recipe or None
         How the file became rows, so that others can become rows in the same way.
     shape : tuple of int
@@ -68,6 +71,10 @@ class Rows:
     @property
     def labels(self) -> Any:
         return self.provenance.labels
+
+    @property
+    def ids(self) -> np.ndarray | None:
+        return self.provenance.ids
 
     @property
     def recipe(self) -> Recipe | None:
