@@ -15,7 +15,7 @@ struct PyAssigner {
                const std::string& metric)
         : rows(rows.get()), n_threads(n_threads) {
         const AssignOptions options{n_threads, metric_named(metric), head_limit};
-        assigner = make_assigner(algorithm, this->rows, options);
+        assigner = algorithm_named(algorithm).make(this->rows, options);
     }
 
     AssignStats assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
@@ -86,7 +86,15 @@ int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers
 }  // namespace
 
 void bind_kmeans(nb::module_& m) {
-    m.def("assigner_bytes", &assigner_bytes, "algorithm"_a, "n_rows"_a, "n_clusters"_a);
+    nb::list names;
+    for (const Algorithm* algorithm : kAlgorithms) names.append(algorithm->name);
+    m.attr("ALGORITHMS") = nb::tuple(names);
+    m.def(
+        "assigner_bytes",
+        [](const std::string& algorithm, int64_t n_rows, int64_t n_centers) {
+            return algorithm_named(algorithm).bytes(n_rows, n_centers);
+        },
+        "algorithm"_a, "n_rows"_a, "n_clusters"_a);
     nb::class_<AssignStats>(m, "AssignStats")
         .def_ro("moved", &AssignStats::moved)
         .def_ro("distances", &AssignStats::distances)

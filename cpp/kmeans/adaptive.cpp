@@ -208,8 +208,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Assigner> make_adaptive(const Rows& rows, AssignOptions options) {
-    return std::make_unique<Adaptive>(rows, options);
-}
+const Algorithm kAdaptive = {
+    "auto", make_assigner<Adaptive>, [](int64_t n_rows, int64_t) { return 12 * n_rows; }};
 
 }  // namespace sparsecluster

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -56,17 +57,26 @@ protected:
     AssignOptions options_;
 };
 
-std::unique_ptr<Assigner> make_lloyd(const Rows& rows, AssignOptions options);
-std::unique_ptr<Assigner> make_adaptive(const Rows& rows, AssignOptions options);
-std::unique_ptr<Assigner> make_hamerly(const Rows& rows, AssignOptions options);
-std::unique_ptr<Assigner> make_elkan(const Rows& rows, AssignOptions options);
-int64_t elkan_bytes(int64_t n_rows, int64_t n_centers);
-std::unique_ptr<Assigner> make_elkan_rows(const Rows& rows, AssignOptions options);
-int64_t elkan_rows_bytes(int64_t n_rows, int64_t n_centers);
+// An algorithm as users name it, and the bytes of state that it keeps per fit, beyond labels and centers.
+struct Algorithm {
+    const char* name;
+    std::unique_ptr<Assigner> (*make)(const Rows& rows, AssignOptions options);
+    int64_t (*bytes)(int64_t n_rows, int64_t n_centers);
+};
 
-// The algorithms by name; and the bytes of state that one keeps per fit, beyond labels and centers.
-std::vector<std::string> algorithm_names();
-std::unique_ptr<Assigner> make_assigner(const std::string& name, const Rows& rows, AssignOptions options);
-int64_t assigner_bytes(const std::string& name, int64_t n_rows, int64_t n_centers);
+// Each is defined in its own file.
+extern const Algorithm kAdaptive, kLloyd, kElkan, kElkanRows, kHamerly;
+inline constexpr const Algorithm* kAlgorithms[] = {&kAdaptive, &kLloyd, &kElkan, &kElkanRows, &kHamerly};
+
+inline const Algorithm& algorithm_named(const std::string& name) {
+    for (const Algorithm* algorithm : kAlgorithms)
+        if (algorithm->name == name) return *algorithm;
+    throw std::invalid_argument("unknown algorithm " + name);
+}
+
+template <class T>
+std::unique_ptr<Assigner> make_assigner(const Rows& rows, AssignOptions options) {
+    return std::make_unique<T>(rows, options);
+}
 
 }  // namespace sparsecluster

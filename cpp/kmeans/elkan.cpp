@@ -163,14 +163,11 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Assigner> make_elkan(const Rows& rows, AssignOptions options) {
-    return std::make_unique<Elkan>(rows, options);
-}
-
-int64_t elkan_bytes(int64_t n_rows, int64_t n_centers) {
-    // A bound per row and center, and half the distances between centers where they pay.
-    const int64_t half = n_centers * 4 <= n_rows ? n_centers * n_centers : 0;
-    return (n_rows * n_centers + half) * int64_t(sizeof(float));
-}
+const Algorithm kElkan = {
+    "elkan", make_assigner<Elkan>, [](int64_t n_rows, int64_t n_centers) {
+        // A bound per row and center, and half the distances between centers where they pay.
+        const int64_t half = n_centers * 4 <= n_rows ? n_centers * n_centers : 0;
+        return (n_rows * n_centers + half) * int64_t(sizeof(float));
+    }};
 
 }  // namespace sparsecluster

@@ -164,12 +164,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Assigner> make_elkan_rows(const Rows& rows, AssignOptions options) {
-    return std::make_unique<ElkanRows>(rows, options);
-}
-
-int64_t elkan_rows_bytes(int64_t n_rows, int64_t n_centers) {
-    return (n_rows * (n_centers + 1) + n_centers * n_centers) * int64_t(sizeof(float));
-}
+const Algorithm kElkanRows = {
+    "elkan-rows", make_assigner<ElkanRows>, [](int64_t n_rows, int64_t n_centers) {
+        return (n_rows * (n_centers + 1) + n_centers * n_centers) * int64_t(sizeof(float));
+    }};
 
 }  // namespace sparsecluster

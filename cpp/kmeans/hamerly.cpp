@@ -112,8 +112,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Assigner> make_hamerly(const Rows& rows, AssignOptions options) {
-    return std::make_unique<Hamerly>(rows, options);
-}
+const Algorithm kHamerly = {
+    "hamerly", make_assigner<Hamerly>, [](int64_t n_rows, int64_t) { return 8 * n_rows; }};
 
 }  // namespace sparsecluster

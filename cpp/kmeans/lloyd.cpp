@@ -34,8 +34,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Assigner> make_lloyd(const Rows& rows, AssignOptions options) {
-    return std::make_unique<Lloyd>(rows, options);
-}
+const Algorithm kLloyd = {
+    "lloyd", make_assigner<Lloyd>, [](int64_t, int64_t) { return int64_t(0); }};
 
 }  // namespace sparsecluster

@@ -212,7 +212,8 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
     }
 
     std::vector<int32_t> reference;
-    for (const auto& [name, make] : kMakers) {
+    for (const Algorithm* algorithm : kAlgorithms) {
+        const auto& [name, make, bytes] = *algorithm;
         // With no room for SIMD rows every feature of the centers becomes a list.
         for (int64_t head_limit : {int64_t(1) << 32, int64_t(0)}) {
             context = place + ", " + name + (head_limit ? "" : ", lists only");
@@ -232,7 +233,7 @@ void check_sample(const Recipe& recipe, const char* types, const char* level, in
         check(check_seeding(table, streamed, recipe, weights, n_threads, memory_limit).rows == seeds.rows,
               "streamed seeds are others");
     const std::unique_ptr<Assigner> assigner =
-        kMakers[0].second(streamed, {n_threads, Metric::euclidean, int64_t(1) << 32});
+        kLloyd.make(streamed, {n_threads, Metric::euclidean, int64_t(1) << 32});
     check(check_iterations(table, streamed, columns, weights, centers, *assigner, n_threads) == reference,
           "streamed rows end with other labels");
 }
@@ -263,7 +264,8 @@ void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
     if (start.items.empty()) return;
 
     std::vector<int32_t> reference;
-    for (const auto& [name, make] : kMakers) {
+    for (const Algorithm* algorithm : kAlgorithms) {
+        const auto& [name, make, bytes] = *algorithm;
         const AssignOptions options{n_threads, Metric::cosine};
         const std::unique_ptr<Assigner> assigner = make(rows, options);
         Sums sums(rows, columns, nullptr, start.size(), Metric::cosine);
@@ -312,7 +314,8 @@ void check_interrupt() {
     centers.n_features = table.n_features;
     for (int64_t k = 1; k <= 8; ++k) centers.items.push_back(center_at(table.row(k), table.n_features));
     std::vector<int32_t> labels(table.n_rows, -1);
-    for (const auto& [name, make] : kMakers) {
+    for (const Algorithm* algorithm : kAlgorithms) {
+        const auto& [name, make, bytes] = *algorithm;
         interrupt_requested = [] { return true; };
         std::this_thread::sleep_for(std::chrono::milliseconds(60));  // requests are looked for now and then
         bool stopped = false;

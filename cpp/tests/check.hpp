@@ -199,13 +199,4 @@ inline bool same_centers(const Table& table, const Centers& a, const Centers& b,
     return true;
 }
 
-// --- algorithms ---------------------------------------------------------------------------------
-
-using Maker = std::unique_ptr<Assigner> (*)(const Rows&, AssignOptions);
-inline const std::pair<const char*, Maker> kMakers[] = {{"lloyd", make_lloyd},
-                                                        {"adaptive", make_adaptive},
-                                                        {"hamerly", make_hamerly},
-                                                        {"elkan", make_elkan},
-                                                        {"elkan in rows", make_elkan_rows}};
-
 }  // namespace sparsecluster

@@ -148,7 +148,8 @@ void check_nested_rows(const Recipe& recipe, const Task& task, const std::string
     const ColumnStats columns = column_stats(rows, weights);
     const Table ordered = part_of(table, order, table.n_features);
     const Centers start = first_centers(ordered, weights, recipe.n_clusters, task);
-    for (const auto& [name, make] : kMakers) {
+    for (const Algorithm* algorithm : kAlgorithms) {
+        const auto& [name, make, bytes] = *algorithm;
         context = place + ", " + name;
         const std::unique_ptr<Assigner> assigner = make(rows, {n_threads, task.metric});
         check_growth(ordered, rows, columns, weights, start, task, *assigner, n_threads);

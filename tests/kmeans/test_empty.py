@@ -12,8 +12,8 @@ from support.data import csr, dense
 from support.oracle import lloyd
 
 from sparsecluster import KMeans
+from sparsecluster._core import ALGORITHMS
 
-ALGORITHMS = ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"]
 FAR = 1000.0
 
 

@@ -16,8 +16,8 @@ from support.marks import slow_except
 from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import KMeans
+from sparsecluster._core import ALGORITHMS
 
-ALGORITHMS = ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"]
 DTYPES = ["float32", "float64"]
 
 

@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from support.data import NAMES, csr, dense, problem, weights_for
 from support.oracle import lloyd
 
-from sparsecluster import KMeans
+from sparsecluster import KMeans, _core
 
 bounded = settings(max_examples=40, deadline=None, derandomize=True)
-ALGORITHMS = st.sampled_from(["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
+ALGORITHMS = st.sampled_from(_core.ALGORITHMS)
 DTYPES = st.sampled_from(["float32", "float64"])
 # Few values, so that equal rows, equal distances and empty rows are common.
 VALUES = st.sampled_from([0.0, 0.0, 0.0, 1.0, 2.0, -1.0, 0.5, 3.25])
@@ -281,7 +281,7 @@ def test_one_cluster_has_the_mean_as_its_center(X, algorithm):
     np.testing.assert_allclose(dense(km.cluster_centers_)[0], X.mean(axis=0), atol=1e-12)
 
 
-@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
+@pytest.mark.parametrize("algorithm", _core.ALGORITHMS)
 @pytest.mark.parametrize("init", ["k-means++", "random"])
 def test_as_many_clusters_as_rows_gives_each_its_own(init, algorithm):
     X = csr(np.random.default_rng(0).random((40, 5)))
@@ -392,7 +392,7 @@ def test_labels_are_those_that_predict_gives(start, dtype, algorithm, max_iter, 
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 3, 300])
-@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
+@pytest.mark.parametrize("algorithm", _core.ALGORITHMS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", NAMES)
 def test_labels_of_a_default_fit_are_those_that_predict_gives(name, dtype, algorithm, max_iter):

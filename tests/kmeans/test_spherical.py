@@ -12,8 +12,7 @@ from support.marks import slow_except
 from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import SphericalKMeans
-
-ALGORITHMS = ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"]
+from sparsecluster._core import ALGORITHMS
 
 
 @cache

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans, read, seed_centers
+from sparsecluster._core import ALGORITHMS
 from sparsecluster.report.report import write_report
-
-ALGORITHMS = ("auto", "lloyd", "elkan", "elkan-rows", "hamerly")
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import pytest
 from support.data import LAYOUTS, problem, weights_for
 
 from sparsecluster import KMeans, kmeans_plusplus
+from sparsecluster._core import ALGORITHMS
 
 CASES = {
     "unit": (20, "float32", "int32", False),
@@ -42,7 +43,7 @@ def reference():
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", CASES)
 def test_fit_gives_the_same_bits(
     name, algorithm, n_threads, simd, reference, threads_for_little_work
@@ -55,7 +56,7 @@ def test_fit_gives_the_same_bits_when_repeated(name):
     assert results(name) == results(name)
 
 
-@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "auto"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_history_does_not_depend_on_threads(algorithm, threads_for_little_work):
     X, n_clusters, _ = arrays("many")
     runs = [

@@ -9,12 +9,10 @@ from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.rows import Rows
 
-ALGORITHMS = ("auto", "lloyd", "elkan", "elkan-rows", "hamerly")
-
 
 def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: int) -> str:
     """The algorithm to run; 'auto' in place of Elkan where its bounds do not fit."""
-    check_name("algorithm", algorithm, ALGORITHMS)
+    check_name("algorithm", algorithm, _core.ALGORITHMS)
     if algorithm == "auto" and rows.streamed:
         return "lloyd"  # the others spare distances, not the reading, and keep floats for each row
     if algorithm.startswith("elkan") and n_clusters == 1:

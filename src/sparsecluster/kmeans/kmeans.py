@@ -147,7 +147,7 @@ class KMeans(CenterEstimator):
     """
 
     _parameters = CenterEstimator._parameters | {
-        "algorithm": Choice(assignment.ALGORITHMS),
+        "algorithm": Choice(_core.ALGORITHMS),
         "refine": Choice(refine.METHODS).optional,
         "checkpoint_every": By(seconds),
         "copy_x": Flag(),
