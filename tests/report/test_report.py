@@ -294,7 +294,7 @@ def test_pictures_show_the_history(page, fitted):
 @pytest.mark.parametrize("scale", ["linear", "log1p"])
 def test_odd_histories_make_a_picture(values, scale):
     iterations = range(1, len(values) + 1)
-    picture = line_plot(iterations, values, title="t", below="iteration", scale=scale)
+    picture = line_plot(iterations, values, title="t", scale=scale)
     assert "nan" not in picture
     assert ElementTree.fromstring(picture).tag == f"{SVG}svg"
 

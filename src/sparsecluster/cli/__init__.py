@@ -12,7 +12,6 @@ from rich.console import Console
 
 from sparsecluster.cli.screen import Output
 from sparsecluster.cli.words import in_options
-from sparsecluster.rows.errors import SparseClusterError
 
 # A command is imported when it is run or asked for its help, because it has the options of all
 # readers. Until then this is all that is known of it.
@@ -78,29 +77,26 @@ def _launch(
         _exit(INTERRUPTED, "interrupted")
     except BrokenPipeError:
         _stop_quietly()
-    except (
-        CycloptsError,
-        SparseClusterError,
-        ValueError,
-        ImportError,
-        FileNotFoundError,
-        FileExistsError,
-    ) as error:
-        if debug:
+    except Exception as error:
+        ending = None if debug else _ending(error)
+        if ending is None:
             raise
-        _exit(MISTAKE, str(error) if isinstance(error, CycloptsError) else in_options(str(error)))
-    except MemoryError:
-        if debug:
-            raise
-        _exit(FAILURE, "out of memory: convert the data to a store, or lower --memory-limit")
-    except OSError as error:
-        if debug:
-            raise
-        _exit(FAILURE, str(error))
-    except RuntimeError as error:
-        if debug or "can't start new thread" not in str(error):
-            raise
-        _exit(FAILURE, "the system has no more threads: raise the limit on processes (ulimit -u)")
+        _exit(*ending)
+
+
+def _ending(error: Exception) -> tuple[int, str] | None:
+    """The status and the message that an error ends in; None for a fault of the program."""
+    if isinstance(error, CycloptsError):
+        return MISTAKE, str(error)
+    if isinstance(error, ValueError | ImportError | FileNotFoundError | FileExistsError):
+        return MISTAKE, in_options(str(error))
+    if isinstance(error, MemoryError):
+        return FAILURE, "out of memory: convert the data to a store, or lower --memory-limit"
+    if isinstance(error, OSError):
+        return FAILURE, str(error)
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return FAILURE, "the system has no more threads: raise the limit on processes (ulimit -u)"
+    return None
 
 
 def _stop_quietly() -> None:

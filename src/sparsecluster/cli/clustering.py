@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Container
-from dataclasses import asdict, dataclass, make_dataclass
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from sparsecluster.cli.options import given_options, option_group
 from sparsecluster.cli.starting import STARTING
 from sparsecluster.cli.words import option_name
 
@@ -101,39 +102,26 @@ ALL_ROWS = declared("kmeans", "KMeans")
 BATCHES = declared("minibatch", "MiniBatchKMeans")
 
 
-def _group(name: str) -> Group:
-    if name not in ALL_ROWS:
-        return MINIBATCH
-    return STARTING if name == "n_init" else CLUSTERING
-
-
-def _field(one: Declared) -> tuple[str, Any, None]:
-    shown = Parameter(
-        group=_group(one.name),
+def _shown(one: Declared) -> Parameter:
+    group = CLUSTERING if one.name in ALL_ROWS else MINIBATCH
+    return Parameter(
+        group=STARTING if one.name == "n_init" else group,
         help=one.help,
         name=[option_name(one.name), *MORE_NAMES.get(one.name, ())],
         show_default=False if one.default is None else lambda _: str(one.default),
     )
-    return one.name, Annotated[one.kind | None, shown], None
 
 
 if TYPE_CHECKING:
     Clustering = Any
 else:
-    Clustering = Parameter(name="*")(
-        make_dataclass(
-            "Clustering",
-            [_field(one) for one in (BATCHES | ALL_ROWS).values()],
-            frozen=True,
-            kw_only=True,
-            namespace={"__module__": __name__},
-        )
-    )
+    _options = {one.name: (one.kind, _shown(one)) for one in (BATCHES | ALL_ROWS).values()}
+    Clustering = option_group("Clustering", _options)
 
 
 def chosen(clustering: Clustering, *, minibatch: bool) -> dict[str, Any]:
     """The parameters that were given; refuses those that would have no effect."""
-    given = {name: value for name, value in asdict(clustering).items() if value is not None}
+    given = given_options(clustering)
     for name in given:
         option = option_name(name)
         if minibatch and name not in BATCHES:

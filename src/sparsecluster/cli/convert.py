@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
-from sparsecluster.cli.words import counted
-
-DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
+from sparsecluster.rows.errors import counted
 
 
 def convert(
@@ -22,9 +20,9 @@ def convert(
     *,
     like: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative=())] = False,
-    reading: Reading = DEFAULTS[0],
-    preparing: Preparing = DEFAULTS[1],
-    running: Running = DEFAULTS[2],
+    reading: Reading = Reading(),
+    preparing: Preparing = Preparing(),
+    running: Running = Running(),
 ) -> None:
     """Write the rows of a file into a store.
 
@@ -40,15 +38,16 @@ def convert(
     overwrite
         Replace a store of this name.
     """
-    from sparsecluster import convert
+    from sparsecluster import convert, load_model, open_store
     from sparsecluster.prepare.convert import check_target
+    from sparsecluster.storage.store_files import is_store
 
     screen = Screen(running)
     started = time.perf_counter()
     prepare = preparing.transformer()
     check_outputs(inputs=[data, like], folder=out)
     check_target(data, out, overwrite)
-    known = None if like is None else opened_like(like)
+    known = like and (open_store(like) if is_store(like) else load_model(like))
     with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
         rows = convert(
             data,
@@ -64,9 +63,8 @@ def convert(
     seconds = time.perf_counter() - started
     entries = int(rows.matrix.indptr[-1])
     size = rows.files.n_bytes
-    recipe = rows.recipe
     summary = {
-        "format": None if recipe is None else recipe.format,
+        "format": rows.recipe and rows.recipe.format,
         "rows": rows.n_rows,
         "columns": rows.n_features,
         "entries": entries,
@@ -79,11 +77,3 @@ def convert(
         f"{counted(rows.n_features, 'column')}, {entries:,} entries, {size / 1e6:,.1f} MB, "
         f"in {seconds:.1f} s",
     )
-
-
-def opened_like(path: Path) -> Any:
-    """A store or a model, by whose example a file is read."""
-    from sparsecluster.storage.model import load_model
-    from sparsecluster.storage.store import is_store, open_store
-
-    return open_store(path) if is_store(path) else load_model(path)

@@ -6,18 +6,22 @@ import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from sparsecluster.cli.fit import clusters_table
+from sparsecluster.cli.options import Clusters, Shown
 from sparsecluster.cli.outputs import check_outputs
-from sparsecluster.cli.words import counted
+from sparsecluster.rows.errors import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import numpy as np
 
 
-def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None = None) -> None:
+def demo(
+    *, clusters: Clusters = 20, terms: Shown = 8, seed: int = 0, save: Path | None = None
+) -> None:
     """Cluster the docstrings of this Python installation and show the clusters.
 
     Parameters
@@ -34,9 +38,6 @@ def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None
     from sparsecluster import KMeans
     from sparsecluster.datasets.docstrings import load_docstrings, save_docstrings, vectorize
 
-    for name, value in (("clusters", clusters), ("terms", terms)):
-        if value < 1:
-            raise ValueError(f"--{name} must be at least 1, got {value}.")
     if save is not None:
         check_outputs(inputs=[], files=[save])
         save_docstrings(save)
@@ -56,7 +57,8 @@ def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None
         f"[bold]{X.shape[0]:,}[/] docstrings of [bold]{len(set(modules)):,}[/] modules, "
         f"[bold]{X.shape[1]:,}[/] terms, [bold]{X.nnz:,}[/] entries"
     )
-    console.print(_table(model, modules, terms))
+    sources = ("mostly from", _mostly_from(model.labels_, modules))
+    console.print(clusters_table(model, terms, sources, most=clusters))
     console.print(
         f"{counted(clusters, 'cluster')} from seed {seed}: {counted(model.n_iter_, 'iteration')}, "
         f"cost {model.inertia_:,.1f}"
@@ -67,29 +69,12 @@ def demo(*, clusters: int = 20, terms: int = 8, seed: int = 0, save: Path | None
     )
 
 
-def _table(model: Any, modules: list[str], terms: int) -> Table:
-    """Show the clusters, largest first: number, size, top terms, and where its texts come from."""
-    import numpy as np
-    from rich.table import Table
-
-    packages = np.array([public_name(module) for module in modules])
-    sizes = np.bincount(model.labels_)
-    top_terms = model.top_terms(terms)
-
-    table = Table()
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("size", justify="right")
-    table.add_column("top terms", style="bold", ratio=3)
-    table.add_column("mostly from", style="cyan", ratio=2)
-    for label in np.argsort(-sizes, kind="stable"):
-        sources = Counter(packages[model.labels_ == label].tolist()).most_common(3)
-        table.add_row(
-            str(label),
-            f"{sizes[label]:,}",
-            ", ".join(top_terms[label]),
-            ", ".join(name for name, _ in sources),
-        )
-    return table
+def _mostly_from(labels: np.ndarray, modules: list[str]) -> list[str]:
+    """For each cluster the packages that most of its texts come from."""
+    found = [Counter[str]() for _ in range(labels.max() + 1)]
+    for label, module in zip(labels, modules, strict=True):
+        found[label][public_name(module)] += 1
+    return [", ".join(name for name, _ in packages.most_common(3)) for packages in found]
 
 
 def public_name(module: str) -> str:

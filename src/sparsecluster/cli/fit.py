@@ -10,18 +10,26 @@ from cyclopts import Group, Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.labels import check_ending, write_labels
-from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed, Shown
+from sparsecluster.cli.options import (
+    Clusters,
+    Preparing,
+    Reading,
+    Running,
+    Seed,
+    Shown,
+    given_options,
+)
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Iterations, Screen
-from sparsecluster.cli.starting import STARTING, Starting, given_options
-from sparsecluster.cli.words import counted, option_name
+from sparsecluster.cli.starting import STARTING, Starting
+from sparsecluster.cli.words import option_name
+from sparsecluster.rows.errors import counted
 
 if TYPE_CHECKING:
     from sparsecluster.rows.rows import Rows
 
 OUTPUT = Group("Output", sort_key=0)
 MOST_SHOWN = 50  # clusters in a table
-DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting(), Clustering())
 
 
 def fit(
@@ -34,11 +42,11 @@ def fit(
     minibatch: Annotated[bool, Parameter(negative=())] = False,
     seed: Seed = None,
     init: Annotated[str, Parameter(group=STARTING)] = "k-means++",
-    starting: Starting = DEFAULTS[3],
-    clustering: Clustering = DEFAULTS[4],
-    reading: Reading = DEFAULTS[0],
-    preparing: Preparing = DEFAULTS[1],
-    running: Running = DEFAULTS[2],
+    starting: Starting = Starting(),
+    clustering: Clustering = Clustering(),
+    reading: Reading = Reading(),
+    preparing: Preparing = Preparing(),
+    running: Running = Running(),
 ) -> None:
     """Cluster the rows of a file or a store, and show the clusters.
 
@@ -61,9 +69,11 @@ def fit(
     init
         How to start: the name of a method, or a file (.npz, .npy) with one center per row.
     """
+    from sparsecluster import read
+
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
-    centers = init if _is_file(init) else None
+    centers = init if Path(init).suffix in (".npz", ".npy") else None
     check_outputs(inputs=[data, centers], files=[model, labels], checkpoint=clustering.checkpoint)
     if centers and (useless := given_options(starting)):
         raise ValueError(f"{option_name(next(iter(useless)))} has no effect with --init {init}.")
@@ -78,7 +88,7 @@ def fit(
     estimator = _estimator(given, minibatch)
     preparing.transformer()
     if centers:
-        estimator.init = _centers(centers)
+        estimator.init = read(centers).matrix
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)
         started = time.perf_counter()
@@ -126,36 +136,29 @@ def _estimator(given: dict[str, Any], minibatch: bool) -> Any:
     return estimator
 
 
-def _centers(path: str) -> Any:
-    from sparsecluster import read
-
-    return read(path).matrix
-
-
-def _is_file(init: str) -> bool:
-    return Path(init).suffix in (".npz", ".npy")
-
-
-def clusters_table(estimator: Any, terms: int) -> Any:
-    """The clusters, largest first: number, size, top terms."""
+def clusters_table(
+    estimator: Any, terms: int, *more: tuple[str, list[str]], most: int = MOST_SHOWN
+) -> Any:
+    """The clusters, largest first: number, size, top terms, and more columns by name."""
     from rich.table import Table
     from rich.text import Text
 
-    sizes, named = _sizes(estimator), estimator.feature_names_ is not None
+    sizes = _sizes(estimator)
     table = Table()
     table.add_column("cluster", justify="right", style="dim")
     table.add_column("rows", justify="right")
-    if named:
-        table.add_column("top terms", style="bold")
-        top_terms = estimator.top_terms(terms)
+    columns = [(name, cells, "cyan") for name, cells in more]
+    if estimator.feature_names_ is not None:
+        top_terms = [", ".join(of_cluster) for of_cluster in estimator.top_terms(terms)]
+        columns.insert(0, ("top terms", top_terms, "bold"))
+    for name, _, style in columns:
+        table.add_column(name, style=style)
     order = sorted(range(len(sizes)), key=lambda one: (-sizes[one], one))
-    for cluster in order[:MOST_SHOWN]:
-        cells = [str(cluster), f"{sizes[cluster]:,}"]
-        if named:
-            cells.append(", ".join(top_terms[cluster]))
+    for cluster in order[:most]:
+        cells = [str(cluster), f"{sizes[cluster]:,}", *(cells[cluster] for _, cells, _ in columns)]
         table.add_row(*(Text(cell) for cell in cells))
-    if len(order) > MOST_SHOWN:
-        table.caption = f"and {len(order) - MOST_SHOWN:,} smaller ones (use --json to list all)"
+    if len(order) > most:
+        table.caption = f"and {len(order) - most:,} smaller ones (use --json to list all)"
     return table
 
 
@@ -178,5 +181,5 @@ def _summary(estimator: Any, rows: Rows, terms: int, seconds: float) -> dict[str
         "seconds": seconds,
         "sizes": _sizes(estimator),
         "top_terms": estimator.top_terms(terms) if named else None,
-        "format": None if rows.recipe is None else rows.recipe.format,
+        "format": rows.recipe and rows.recipe.format,
     }

@@ -11,12 +11,12 @@ from cyclopts import Parameter
 from sparsecluster.cli.fit import clusters_table
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
-from sparsecluster.cli.words import counted
+from sparsecluster.rows.errors import counted
 
 if TYPE_CHECKING:
     import numpy as np
 
-DEFAULTS: tuple[Any, ...] = (Reading(), Running())
+    from sparsecluster.rows.recipe import Recipe
 
 
 def inspect(
@@ -25,8 +25,8 @@ def inspect(
     clusters: Clusters = 100,
     terms: Shown = 10,
     verify: Annotated[bool, Parameter(negative=())] = False,
-    reading: Reading = DEFAULTS[0],
-    running: Running = DEFAULTS[1],
+    reading: Reading = Reading(),
+    running: Running = Running(),
 ) -> None:
     """Show what a data file, a store or a model holds.
 
@@ -62,6 +62,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[Any]]:
+    from sparsecluster.report.sections import chosen_parameters, recipe_lines
     from sparsecluster.storage.model import load_model
 
     estimator = load_model(path, verify=verify or None)
@@ -82,18 +83,16 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
         "recipe": None if estimator.recipe is None else estimator.recipe.described(),
         "top_terms": estimator.top_terms(terms) if named else None,
     }
-    defaults = {name: _plain(value) for name, value in type(estimator)().get_params().items()}
-    given = {name: value for name, value in parameters.items() if value != defaults.get(name)}
     of_batch = "" if hasattr(estimator, "history_") else ", of the last batch"
     iterations = counted(summary["iterations"], "iteration")
     rows = [
         ("model", f"{summary['estimator']}, {path.stat().st_size / 1e6:,.1f} MB"),
-        ("parameters", ", ".join(f"{name}={value!r}" for name, value in given.items())),
+        ("parameters", chosen_parameters(estimator)),
         ("clusters", f"{summary['clusters']:,}"),
         ("columns", f"{summary['columns']:,}" + (" with names" if named else "")),
         ("center entries", f"{stored:,}"),
         ("cost", f"{summary['cost']:.6g} after {iterations}{of_batch}"),
-        *_recipe_lines(summary["recipe"]),
+        *recipe_lines(estimator.recipe),
     ]
     lines = [_grid(rows)]
     if hasattr(estimator, "labels_"):
@@ -128,14 +127,13 @@ def _data(
         "recipe": recipe.described(),
         "frequent": _frequent(counts, recipe.names, terms),
     }
-    return summary, [_grid(_data_rows(path, summary)), *([_checked(path)] if verify else [])]
+    verified = [f"{path}: all checksums are right"] if verify else []
+    return summary, [_grid(_data_rows(path, summary, recipe)), *verified]
 
 
-def _checked(path: Path) -> str:
-    return f"{path}: all checksums are right"
+def _data_rows(path: Path, summary: dict[str, Any], recipe: Recipe) -> list[tuple[str, str]]:
+    from sparsecluster.report.sections import recipe_lines
 
-
-def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     lengths, memory, values = summary["row_lengths"], summary["memory"], summary["values"]
     return [
         (summary["kind"], f"{path} ({summary['format']})"),
@@ -154,7 +152,7 @@ def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
             + (", rows of length one" if summary["unit_rows"] else ""),
         ),
         ("frequent", ", ".join(f"{name} ({n:,})" for name, n in summary["frequent"])),
-        *_recipe_lines(summary["recipe"]),
+        *recipe_lines(recipe),
         (
             "memory",
             f"{memory['data'] / 1e6:,.1f} MB for the data (a store leaves them on disk); for "
@@ -179,14 +177,6 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str | dict):
         return value
     return str(value)
-
-
-def _recipe_lines(recipe: dict[str, Any] | None) -> list[tuple[str, str]]:
-    lines = [] if recipe is None else recipe.items()
-    return [
-        (name, ", ".join(f"{key}={value}" for key, value in chosen.items()) or "as it is")
-        for name, chosen in lines
-    ]
 
 
 def _grid(rows: list[tuple[str, str]]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import asdict, dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token
@@ -20,74 +20,61 @@ READING = Group("Reading", sort_key=4)
 PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key=5)
 RUNNING = Group("Running", sort_key=6)
 
-
 # What every command checks alike.
 Clusters = Annotated[int, Parameter(name=["--clusters", "-k"], validator=Number(gte=1))]
 Seed = Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))]
 Shown = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
-def option(group: Group, help: str, **more: object) -> Parameter:
-    """An option of a group, with what it does."""
-    return Parameter(group=group, help=help, **more)  # type: ignore[arg-type]
+def option_group(name: str, options: dict[str, tuple[Any, Parameter]], *bases: type) -> Any:
+    """A class of options: the type of each, and how it is shown; None is what was not given."""
+    fields = [(one, Annotated[kind | None, how], None) for one, (kind, how) in options.items()]
+    # Without a module of its own it would pass for a type of Python's.
+    module = {"__module__": __name__}
+    made = make_dataclass(name, fields, bases=bases, frozen=True, kw_only=True, namespace=module)
+    return Parameter(name="*")(made)
 
 
-@dataclass(frozen=True, kw_only=True)
+def given_options(group: Any) -> dict[str, Any]:
+    """The options of a group that were given."""
+    return {name: value for name, value in asdict(group).items() if value is not None}
+
+
+@dataclass(frozen=True)
 class _Reading:
-    """How a data file is read: what all formats share."""
-
-    format: Annotated[
-        str | None,
-        option(
-            READING,
-            f"{', '.join(FORMATS)}; by default what the file's first bytes and its name say.",
-        ),
-    ] = None
-    dtype: Annotated[
-        Literal["float32", "float64"] | None,
-        option(READING, "Type of the values; by default that of the file, float32 for text."),
-    ] = None
+    """How a data file is read."""
 
     def given(self) -> dict[str, Any]:
         """As `read` takes them."""
-        given = {"format": self.format, "dtype": self.dtype}
-        for name, (declared, _) in _declared().items():
-            value = getattr(self, name)
-            parsed = value is not None and declared.parse is not None
-            given[name] = declared.parse(value) if parsed else value  # type: ignore[misc]
-        return {name: value for name, value in given.items() if value is not None}
+        parse = {one.name: one.parse for _, one in all_options() if one.parse is not None}
+        return {
+            name: parse[name](value) if name in parse else value
+            for name, value in given_options(self).items()
+        }
 
 
-def _declared() -> dict[str, tuple[Option, list[str]]]:
-    """The options of all formats by name, each with the formats that have it."""
-    found: dict[str, tuple[Option, list[str]]] = {}
-    for format, declared in all_options():
-        found.setdefault(declared.name, (declared, []))[1].append(format)
-    return found
-
-
-def _field(declared: Option, formats: list[str]) -> tuple[str, Any, Any]:
-    """The field of a group of options for an option of some formats."""
-    help = f"For {', '.join(formats)}: {declared.help[0].lower()}{declared.help[1:]}"
-    negative: Any = declared.negative or ()
-    shown = option(READING, help, negative=negative)
-    kind: Any = Annotated[declared.kind | None, shown]
-    return declared.name, kind, field(default=None)
+def _reading_options() -> dict[str, tuple[Any, Parameter]]:
+    """What all formats share, then the options of each, with the formats that have it."""
+    sniffed = f"{', '.join(FORMATS)}; by default what the file's first bytes and its name say."
+    of_file = "Type of the values; by default that of the file, float32 for text."
+    options = {
+        "format": (str, Parameter(group=READING, help=sniffed)),
+        "dtype": (Literal["float32", "float64"], Parameter(group=READING, help=of_file)),
+    }
+    declared: dict[str, tuple[Option, list[str]]] = {}
+    for format, option in all_options():
+        declared.setdefault(option.name, (option, []))[1].append(format)
+    for name, (option, formats) in declared.items():
+        help = f"For {', '.join(formats)}: {option.help[0].lower()}{option.help[1:]}"
+        shown = Parameter(group=READING, help=help, negative=option.negative or ())
+        options[name] = (option.kind, shown)
+    return options
 
 
 if TYPE_CHECKING:
     Reading = _Reading
 else:
-    Reading = Parameter(name="*")(
-        make_dataclass(
-            "Reading",
-            [_field(*one) for one in _declared().values()],
-            bases=(_Reading,),
-            frozen=True,
-            kw_only=True,
-            namespace={"__module__": __name__},
-        )
-    )
+    Reading = option_group("Reading", _reading_options(), _Reading)
 
 
 def _count_or_share(_: Any, tokens: Sequence[Token]) -> float:
@@ -96,81 +83,71 @@ def _count_or_share(_: Any, tokens: Sequence[Token]) -> float:
     return int(written) if written.lstrip("+-").isdecimal() else float(written)
 
 
-@Parameter(name="*")
+CountOrShare = Annotated[float, Parameter(converter=_count_or_share)]
+
+
+@Parameter(name="*", group=PREPARING, negative=())
 @dataclass(frozen=True, kw_only=True)
 class Preparing:
-    """What is made of the counts in a file."""
+    """What is made of the counts in a file.
 
-    tfidf: Annotated[
-        bool, option(PREPARING, "Weight columns by their inverse frequency.", negative=())
-    ] = False
-    norm: Annotated[Literal["l2"] | None, option(PREPARING, "Scale rows to norm 1.")] = None
-    unit: Annotated[bool, option(PREPARING, "Short for --norm l2.", negative=())] = False
-    log: Annotated[bool, option(PREPARING, "Replace values by log(1 + value).", negative=())] = (
-        False
-    )
-    min_df: Annotated[
-        float,
-        option(
-            PREPARING,
-            "Drop columns that occur in fewer rows, or a smaller share (0.01).",
-            converter=_count_or_share,
-        ),
-    ] = 0
-    max_df: Annotated[
-        float,
-        option(
-            PREPARING,
-            "Drop columns that occur in more rows, or a larger share (0.2).",
-            converter=_count_or_share,
-        ),
-    ] = 1.0
-    drop_empty: Annotated[
-        bool, option(PREPARING, "Drop columns that occur in no row.", negative=())
-    ] = False
-    metalabels: Annotated[
-        bool,
-        option(
-            PREPARING,
-            "Make rows of the labels of the file: each is the sum of its rows, at unit length.",
-            negative=(),
-        ),
-    ] = False
+    Parameters
+    ----------
+    tfidf
+        Weight columns by their inverse frequency.
+    norm
+        Scale rows to norm 1.
+    unit
+        Short for --norm l2.
+    log
+        Replace values by log(1 + value).
+    min_df
+        Drop columns that occur in fewer rows, or a smaller share (0.01).
+    max_df
+        Drop columns that occur in more rows, or a larger share (0.2).
+    drop_empty
+        Drop columns that occur in no row.
+    metalabels
+        Make rows of the labels of the file: each is the sum of its rows, at unit length.
+    """
+
+    tfidf: bool = False
+    norm: Literal["l2"] | None = None
+    unit: bool = False
+    log: bool = False
+    min_df: CountOrShare = 0
+    max_df: CountOrShare = 1.0
+    drop_empty: bool = False
+    metalabels: bool = False
 
     def transformer(self) -> Prepare | None:
         """As the library takes them, and checked; None where nothing is to be done."""
         from sparsecluster.prepare.prepare import Prepare
 
-        given = {
-            "tfidf": self.tfidf,
-            "norm": "l2" if self.unit else self.norm,
-            "log": self.log,
-            "min_df": self.min_df,
-            "max_df": self.max_df,
-            "drop_empty": self.drop_empty,
-        }
-        prepare = Prepare(**given)  # type: ignore[arg-type]
+        given = asdict(self)
+        del given["metalabels"]
+        if given.pop("unit"):
+            given["norm"] = "l2"
+        prepare = Prepare(**given)
         prepare.check_parameters()
         return None if prepare.get_params() == Prepare().get_params() else prepare
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=RUNNING, negative=())
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a command runs and what it shows."""
+    """How a command runs and what it shows.
 
-    threads: Annotated[
-        int | None,
-        option(
-            RUNNING,
-            "Threads to use, by default all CPUs; no result depends on it.",
-            validator=Number(gte=1, lte=MAX_THREADS),
-        ),
-    ] = None
-    quiet: Annotated[
-        bool,
-        option(RUNNING, "Show no progress and no summary.", negative=(), name=["--quiet", "-q"]),
-    ] = False
-    json: Annotated[
-        bool, option(RUNNING, "Give the summary as JSON, and no progress.", negative=())
-    ] = False
+    Parameters
+    ----------
+    threads
+        Threads to use, by default all CPUs; no result depends on it.
+    quiet
+        Show no progress and no summary.
+    json
+        Give the summary as JSON, and no progress.
+    """
+
+    threads: Annotated[int | None, Parameter(validator=Number(gte=1, lte=MAX_THREADS))] = None
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False
+    json: bool = False

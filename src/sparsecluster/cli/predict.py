@@ -13,12 +13,10 @@ from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Screen
-from sparsecluster.cli.words import counted
+from sparsecluster.rows.errors import counted
 
 if TYPE_CHECKING:
     import numpy as np
-
-DEFAULTS: tuple[Any, ...] = (Reading(), Running())
 
 
 def predict(
@@ -27,8 +25,8 @@ def predict(
     *,
     labels: Annotated[str, Parameter(name=["--labels", "-o"], allow_leading_hyphen=True)] = STDOUT,
     zero_rows: Literal["error", "first"] | None = None,
-    reading: Reading = DEFAULTS[0],
-    running: Running = DEFAULTS[1],
+    reading: Reading = Reading(),
+    running: Running = Running(),
 ) -> None:
     """Find the cluster of each row of a file, block by block.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -11,9 +11,7 @@ from cyclopts.validators import Number
 from sparsecluster.cli.options import Reading, Running, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
-from sparsecluster.cli.words import counted
-
-DEFAULTS: tuple[Any, ...] = (Reading(), Running())
+from sparsecluster.rows.errors import counted
 
 
 def report(
@@ -23,8 +21,8 @@ def report(
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     terms: Shown = 10,
     examples: Annotated[int, Parameter(validator=Number(gte=0))] = 3,
-    reading: Reading = DEFAULTS[0],
-    running: Running = DEFAULTS[1],
+    reading: Reading = Reading(),
+    running: Running = Running(),
 ) -> None:
     """Write a page about a model: how the fit went, and its clusters with sizes and top terms.
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from sparsecluster.cli.fit import read_rows
-from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed
+from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed, given_options
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
-from sparsecluster.cli.starting import Starting, given_options
-
-DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting())
+from sparsecluster.cli.starting import Starting
 
 
 def seed(
@@ -24,10 +22,10 @@ def seed(
     seed: Seed = None,
     memory_limit: str | None = None,
     centers: Path | None = None,
-    reading: Reading = DEFAULTS[0],
-    preparing: Preparing = DEFAULTS[1],
-    running: Running = DEFAULTS[2],
-    starting: Starting = DEFAULTS[3],
+    reading: Reading = Reading(),
+    preparing: Preparing = Preparing(),
+    running: Running = Running(),
+    starting: Starting = Starting(),
 ) -> None:
     """Choose starting centers and list the rows that they are, one per line.
 

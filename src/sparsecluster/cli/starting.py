@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, make_dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Group, Parameter
 
+from sparsecluster.cli.options import option_group
 from sparsecluster.kmeans.seeding.registry import METHODS
 
 STARTING = Group("Starting", sort_key=1)
 
 
-def _fields() -> list[tuple[str, Any, None]]:
-    """A field per option; methods that share an option may give it different defaults."""
+def _options() -> dict[str, tuple[Any, Parameter]]:
+    """Methods that share an option may give it different defaults."""
     kinds: dict[str, Any] = {}
-    helps: dict[str, list[str]] = {}
+    helps: dict[str, str] = {}
     for method, known in METHODS.items():
         for option in known.options:
+            help = f"For {method}: {option.help[0].lower()}{option.help[1:]}"
             kinds[option.name] = option.kind
-            helps.setdefault(option.name, []).append(
-                f"For {method}: {option.help[0].lower()}{option.help[1:]}"
-            )
-    return [
-        (name, Annotated[kind | None, Parameter(group=STARTING, help=" ".join(helps[name]))], None)
-        for name, kind in kinds.items()
-    ]
+            helps[option.name] = f"{helps.get(option.name, '')} {help}".lstrip()
+    return {name: (kinds[name], Parameter(group=STARTING, help=helps[name])) for name in kinds}
 
 
 if TYPE_CHECKING:
     Starting = Any
 else:
-    Starting = Parameter(name="*")(
-        make_dataclass(
-            "Starting",
-            _fields(),
-            frozen=True,
-            kw_only=True,
-            namespace={"__module__": __name__},  # else it passes for a type of Python's own
-        )
-    )
-
-
-def given_options(starting: Starting) -> dict[str, Any]:
-    """The options that were given, as the library takes them."""
-    return {name: value for name, value in asdict(starting).items() if value is not None}
+    Starting = option_group("Starting", _options())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from functools import cache
+from typing import Any
 
 OTHER_NAMES = {"n_clusters": "--clusters", "random_state": "--seed", "n_threads": "--threads"}
 # What may stand around the name of a parameter, and not around a part of a path.
@@ -17,11 +18,6 @@ def option_name(parameter: str) -> str:
     return OTHER_NAMES.get(parameter, "--" + parameter.replace("_", "-"))
 
 
-def counted(n: int, noun: str) -> str:
-    """A number of things: 1 row, 2 rows."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 @cache
 def _parameters() -> set[str]:
     """The names of the library that are options of commands."""
@@ -29,7 +25,7 @@ def _parameters() -> set[str]:
     from sparsecluster.cli.options import Preparing, Reading
     from sparsecluster.cli.starting import Starting
 
-    groups = (Clustering, Preparing, Reading, Starting)
+    groups: Any = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
     return {*names, *OTHER_NAMES, "init", "method"}
 

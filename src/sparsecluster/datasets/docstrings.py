@@ -5,50 +5,26 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import inspect
 import os
 import re
 import sysconfig
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-PACKAGES = (
-    "cyclopts",
-    "joblib",
-    "numpy",
-    "rich",
-    "scipy",
-    "sklearn",
-    "threadpoolctl",
-)
+PACKAGES = ("cyclopts", "joblib", "numpy", "rich", "scipy", "sklearn", "threadpoolctl")
 
 SKIPPED_FOLDERS = frozenset(
-    {
-        "__pycache__",
-        "_external",
-        "_lib",
-        "_vendor",
-        "array_api_compat",
-        "array_api_extra",
-        "dist-packages",
-        "ensurepip",
-        "externals",
-        "idlelib",
-        "idle_test",
-        "lib2to3",
-        "pydoc_data",
-        "site-packages",
-        "test",
-        "tests",
-        "turtledemo",
-    }
+    """
+    __pycache__ _external _lib _vendor array_api_compat array_api_extra dist-packages ensurepip
+    externals idlelib idle_test lib2to3 pydoc_data site-packages test tests turtledemo
+    """.split()
 )
 
 SHORTEST_DOCSTRING = 15  # words
@@ -173,24 +149,17 @@ def _docstrings_of(path: Path) -> Iterator[str]:
     except (OSError, SyntaxError, ValueError):
         return
     for node in _documented(tree):
-        text = ast.get_docstring(node, clean=False)
-        if text:
-            yield inspect.cleandoc(text)
+        if text := ast.get_docstring(node):
+            yield text
 
 
-def _documented(
-    tree: ast.Module,
-) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield the module and its classes and functions; what a function holds is no interface."""
-    yield tree
-    pending: list[ast.stmt] = list(reversed(tree.body))
-    while pending:
-        node = pending.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
-        elif isinstance(node, ast.ClassDef):
-            yield node
-            pending.extend(reversed(node.body))
+def _documented(node: Any) -> Iterator[Any]:
+    """Yield a module or class and what it defines; what a function holds is no interface."""
+    yield node
+    if isinstance(node, ast.Module | ast.ClassDef):
+        for inner in node.body:
+            if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from _documented(inner)
 
 
 def _prose_of(text: str) -> str:

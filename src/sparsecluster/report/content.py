@@ -32,6 +32,13 @@ class Content:
         return int(self.centers.shape[0])
 
     @property
+    def rows_of_fit(self) -> int | None:
+        """How many rows were fitted; None where the model does not say."""
+        return (
+            None if self.fitted is None or self.fitted.labels is None else len(self.fitted.labels)
+        )
+
+    @property
     def other_data(self) -> Survey | None:
         """The survey, where its rows are others than those that the known sizes count."""
         if self.fitted is None or self.survey is None or self.survey.same_rows:
@@ -57,23 +64,11 @@ class Content:
             return list(range(self.n_clusters))[:MOST_CLUSTERS]
         return largest_first(self.sizes)[:MOST_CLUSTERS]
 
-    @cached_property
-    def linked(self) -> frozenset[int]:
-        """The same, to ask for one of them."""
-        return frozenset(self.shown)
-
     def top_terms(self, cluster: int, most: int) -> tuple[list[Any], np.ndarray]:
         """Names and weights of the columns with the largest weights."""
         columns, weights = top_columns(self.centers, cluster, most)
         named = len(self.names)
         return [self.names[one] if one < named else int(one) for one in columns], weights
-
-    @property
-    def example_rows(self) -> list[int]:
-        """The rows whose texts the table shows."""
-        if self.survey is None:
-            return []
-        return sorted(row for cluster in self.shown for row in self.survey.nearest_rows(cluster))
 
 
 def largest_first(sizes: np.ndarray) -> list[int]:

@@ -31,10 +31,11 @@ def fitted_sizes(estimator: Any) -> FittedSizes | None:
     """The sizes that a model knows by itself; None where it keeps none."""
     n_clusters = estimator.n_clusters_
     labels = getattr(estimator, "labels_", None)
-    if _is_stream(estimator):
-        labels = None  # those of the last batch alone
+    counts = getattr(estimator, "counts_", None)
+    # Where batches came after, or without, a fit, labels are those of the last one alone.
+    if counts is not None and int(estimator.n_iter_) != len(getattr(estimator, "history_", [])):
+        labels = None
     if labels is None:
-        counts = getattr(estimator, "counts_", None)
         return None if counts is None else FittedSizes(counts=np.rint(counts), labels=None)
     if len(labels) and not 0 <= labels.min() <= labels.max() < n_clusters:
         raise ValueError(
@@ -42,13 +43,6 @@ def fitted_sizes(estimator: Any) -> FittedSizes | None:
             f"again."
         )
     return FittedSizes(counts=np.bincount(labels, minlength=n_clusters), labels=labels)
-
-
-def _is_stream(estimator: Any) -> bool:
-    """Whether batches came after, or without, a fit."""
-    if not hasattr(estimator, "counts_"):
-        return False
-    return int(estimator.n_iter_) != len(getattr(estimator, "history_", []))
 
 
 def top_columns(centers: Any, cluster: int, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -162,23 +156,16 @@ class Survey:
 
 def survey(estimator: Any, rows: Any, labels: np.ndarray | None, examples: int) -> Survey:
     """Look through rows of any kind: a path, an iterator of blocks, or what `predict` takes."""
+    if isinstance(rows, str | os.PathLike):
+        from sparsecluster import read_blocks
+
+        rows = read_blocks(rows, like=estimator)
     found = Survey(estimator, labels, examples)
-    for block in _blocks(estimator, rows):
+    for block in rows if isinstance(rows, Iterator) else [rows]:
         found.add(block)
     if found.n_rows == 0:
         raise ValueError("There are no rows to report on.")
     return found
-
-
-def _blocks(estimator: Any, rows: Any) -> Iterator[Any]:
-    if isinstance(rows, str | os.PathLike):
-        from sparsecluster import read_blocks
-
-        yield from read_blocks(rows, like=estimator)
-    elif isinstance(rows, Iterator):
-        yield from rows
-    else:
-        yield rows
 
 
 # --- texts ------------------------------------------------------------------------------------

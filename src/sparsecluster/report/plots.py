@@ -63,16 +63,11 @@ def _round_steps(low: float, high: float) -> list[float]:
     return [step * i for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def number(value: float) -> str:
-    """A number for an axis."""
-    return f"{value:,.6g}"
-
-
 def line_plot(
-    x: Sequence[float], y: Sequence[float], *, title: str, below: str, scale: str = "linear"
+    iterations: Sequence[int], y: Sequence[float], *, title: str, scale: str = "linear"
 ) -> str:
     """Values against iterations: a line, with the last value marked."""
-    points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b) and b >= 0]
+    points = [(a, b) for a, b in zip(iterations, y, strict=True) if math.isfinite(b) and b >= 0]
     if not points:
         return ""
     step = -(-len(points) // MOST_POINTS)
@@ -87,19 +82,19 @@ def line_plot(
     across = Axis(min(numbers), max(numbers), LEFT + 6, WIDTH - RIGHT - 6, "linear")
     up = Axis(low, high, HEIGHT - BOTTOM, TOP, scale)
     whole = [tick for tick in across.ticks() if tick.is_integer()] or [points[0][0]]
-    told = [f"{below} {number(a)}: {b:,.8g}" for a, b in points]
+    told = [f"iteration {a}: {b:,.8g}" for a, b in points]
     places = [(across.place(a), up.place(b)) for a, b in points]
     return _picture(
         title,
         _ticks(up, up.ticks()),
         _ticks(across, whole),
-        below,
+        "iteration",
         points=[(*place, words) for place, words in zip(places, told, strict=True)],
     )
 
 
 def size_plot(
-    clusters: Sequence[int], sizes: np.ndarray, *, title: str, linked: frozenset[int]
+    clusters: Sequence[int], sizes: np.ndarray, *, title: str, linked: Sequence[int]
 ) -> str:
     """Sizes of clusters, largest first: a bar each, or one outline where they are very many."""
     median, largest = float(np.median(sizes)), float(sizes.max())
@@ -114,51 +109,27 @@ def size_plot(
     last = LEFT + (max(len(sizes), 2) - 0.5) * width
     across = Axis(1, max(len(sizes), 2), LEFT + width / 2, last, "linear")
     ticks = [tick for tick in across.ticks() if tick.is_integer() and tick <= len(sizes)]
+    places = [LEFT + i * width for i in range(len(sizes))]
+    bars = list(zip(clusters, [f"{int(size):,}" for size in sizes], places, heights, strict=True))
     return _picture(
         title,
         _ticks(up, up.ticks()),
         _ticks(across, ticks or [1]),
         "clusters, largest first" + (" (rows on a logarithmic scale)" if log else ""),
         median=_ticks(up, [median])[0] if len(sizes) > 2 else None,
-        **_bars(clusters, sizes, heights, width, linked),
+        bars=[] if len(bars) > MOST_BARS else bars,
+        outline=heights if len(bars) > MOST_BARS else [],
+        width=width,
+        linked=linked,
     )
 
 
-def _bars(
-    clusters: Sequence[int],
-    sizes: np.ndarray,
-    heights: list[float],
-    width: float,
-    linked: frozenset[int],
-) -> dict[str, Any]:
-    if len(sizes) > MOST_BARS:
-        return {"outline": {"heights": heights, "width": width}}
-    gap = min(width * 0.15, 2.0)
-    bars = [
-        {
-            "cluster": cluster,
-            "size": f"{int(size):,}",
-            "x": LEFT + i * width,
-            "y": height,
-            "width": width - gap,
-            "linked": cluster in linked,
-        }
-        for i, (cluster, size, height) in enumerate(zip(clusters, sizes, heights, strict=True))
-    ]
-    return {"bars": bars}
-
-
 def _ticks(axis: Axis, values: Sequence[float]) -> list[dict[str, Any]]:
-    return [{"place": axis.place(value), "value": number(value)} for value in values]
+    return [{"place": axis.place(value), "value": f"{value:,.6g}"} for value in values]
 
 
 def _picture(title: str, up: Any, across: Any, below: str, **parts: Any) -> str:
-    frame = {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "left": LEFT,
-        "right": WIDTH - RIGHT,
-        "base": HEIGHT - BOTTOM,
-    }
-    drawn = {"points": [], "bars": [], "outline": None, "median": None} | parts
+    frame = {"width": WIDTH, "height": HEIGHT, "base": HEIGHT - BOTTOM}
+    frame |= {"left": LEFT, "right": WIDTH - RIGHT}
+    drawn = {"points": [], "bars": [], "outline": [], "median": None} | parts
     return render("plot.svg", title=title, frame=frame, up=up, across=across, below=below, **drawn)

@@ -89,11 +89,10 @@ def write_report(
     with atomic_file(path) as partial:
         partial.write_bytes(page.encode())
     looked = content.survey
-    return {
-        "rows": None if looked is None else looked.n_rows,
-        "cost": None if looked is None else float(looked.costs.sum()),
-        "same_rows": None if looked is None else looked.same_rows,
-    }
+    if looked is None:
+        return {"rows": None, "cost": None, "same_rows": None}
+    cost = float(looked.costs.sum())
+    return {"rows": looked.n_rows, "cost": cost, "same_rows": looked.same_rows}
 
 
 def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:
@@ -124,7 +123,9 @@ def _texts(content: Content, rows: Any, texts: Any) -> dict[int, str]:
         texts = read_documents(rows, like=content.estimator)
     if texts is None or content.survey is None:
         return {}
-    return texts_of(content.example_rows, texts, content.survey.n_rows)
+    looked = content.survey
+    shown = sorted(row for cluster in content.shown for row in looked.nearest_rows(cluster))
+    return texts_of(shown, texts, looked.n_rows)
 
 
 def _page(content: Content, title: str) -> str:

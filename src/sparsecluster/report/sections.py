@@ -10,9 +10,10 @@ import numpy as np
 from sparsecluster.report.content import Content, largest_first
 from sparsecluster.report.facts import Survey
 from sparsecluster.report.plots import line_plot, size_plot
+from sparsecluster.report.templating import shorten
+from sparsecluster.rows.errors import counted
 from sparsecluster.rows.recipe import Recipe
 
-LONGEST_VALUE = 200
 STEEP = 20  # times the lowest cost that the highest must be for a logarithmic scale
 # Parameters that are shown elsewhere, or that no result depends on.
 HIDDEN = {"n_clusters", "n_threads", "memory_limit", "verbose", "callback"}
@@ -25,9 +26,9 @@ HIDDEN |= {"checkpoint", "checkpoint_every"}
 def tiles(content: Content) -> list[tuple[str, str]]:
     """The numbers to see first."""
     estimator, history = content.estimator, getattr(content.estimator, "history_", [])
-    n_rows = _rows_of_fit(content)
+    fitted = content.rows_of_fit
     told = [
-        ("rows", "" if n_rows is None else f"{n_rows:,}"),
+        ("rows", "" if fitted is None else f"{fitted:,}"),
         ("columns", f"{content.centers.shape[1]:,}"),
         ("clusters", f"{content.n_clusters:,}"),
         ("cost", f"{estimator.inertia_:,.6g}"),
@@ -38,12 +39,6 @@ def tiles(content: Content) -> list[tuple[str, str]]:
     return [(name, value) for name, value in told if value]
 
 
-def _rows_of_fit(content: Content) -> int | None:
-    """How many rows were fitted; None where the model does not say."""
-    fitted = content.fitted
-    return None if fitted is None or fitted.labels is None else len(fitted.labels)
-
-
 def making(content: Content, version: str) -> list[tuple[str, str]]:
     """How the model was made."""
     estimator = content.estimator
@@ -52,49 +47,42 @@ def making(content: Content, version: str) -> list[tuple[str, str]]:
         kind += f", by {estimator.metric} distance"
     lines = [
         ("model", f"{kind}; this page by sparsecluster {version}"),
-        ("parameters", _parameters(estimator) or "all defaults"),
-        *_recipe(estimator.recipe),
+        ("parameters", chosen_parameters(estimator)),
+        *recipe_lines(estimator.recipe),
     ]
     if content.survey is not None:
         lines.append(("data", _about_data(content, content.survey)))
     return lines
 
 
-def _parameters(estimator: Any) -> str:
-    """The parameters that were chosen."""
+def chosen_parameters(estimator: Any) -> str:
+    """The parameters that are not left at their defaults."""
     usual = type(estimator)().get_params()
     chosen = {
         name: _shortly(value)
         for name, value in sorted(estimator.get_params().items())
         if name not in HIDDEN and _shortly(value) != _shortly(usual[name])
     }
-    return ", ".join(f"{name}={value}" for name, value in chosen.items())
+    return ", ".join(f"{name}={value}" for name, value in chosen.items()) or "all defaults"
 
 
 def _shortly(value: Any) -> str:
     shape = getattr(value, "shape", None)
-    if shape:
-        return f"given, {' × '.join(f'{n:,}' for n in shape)}"
-    return _cut(repr(value))
+    return f"given, {' × '.join(f'{n:,}' for n in shape)}" if shape else shorten(repr(value), 200)
 
 
-def _cut(value: str) -> str:
-    """A long value cut."""
-    return value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
-
-
-def _recipe(recipe: Recipe | None) -> list[tuple[str, str]]:
+def recipe_lines(recipe: Recipe | None) -> list[tuple[str, str]]:
     """How files become rows, where the model knows it."""
-    if recipe is None:
-        return []
-    lines = []
-    for name, chosen in recipe.described().items():
-        as_is = "terms are lowercase words" if name == "text" else "unchanged"
-        said = [
-            key if value is True else f"{key}={_cut(str(value))}" for key, value in chosen.items()
-        ]
-        lines.append((name, ", ".join(said) or as_is))
-    return lines
+    described = {} if recipe is None else recipe.described()
+    as_is = {"text": "terms are lowercase words"}
+    return [
+        (
+            name,
+            ", ".join(f"{key}={shorten(value, 200)}" for key, value in chosen.items())
+            or as_is.get(name, "unchanged"),
+        )
+        for name, chosen in described.items()
+    ]
 
 
 def _about_data(content: Content, survey: Survey) -> str:
@@ -105,7 +93,7 @@ def _about_data(content: Content, survey: Survey) -> str:
             said += f"; without weights their cost is {cost:,.6g}"
         return said
     said = f"{survey.n_rows:,} rows, cost {cost:,.6g}"
-    if _rows_of_fit(content) is not None:
+    if content.rows_of_fit is not None:
         return f"other data than the fit's: {said}"
     return f"{said}; the model does not say whether it was fitted to them"
 
@@ -123,17 +111,11 @@ def history(estimator: Any) -> dict[str, Any] | None:
     costs = [record.cost / max(record.rows, 1) if batches else record.cost for record in records]
     scale = "log" if min(costs) > 0 and max(costs) > STEEP * min(costs) else "linear"
     cost = "cost per row of the batch" if batches else "cost"
-    moved = line_plot(
-        iterations,
-        [record.moved for record in records],
-        title="rows that moved to another cluster",
-        below="iteration",
-        scale="log1p",
-    )
+    moved, title = [record.moved for record in records], "rows that moved to another cluster"
     return {
         "figures": [
-            (cost, line_plot(iterations, costs, title=cost, below="iteration", scale=scale)),
-            ("rows that moved", moved),
+            (cost, line_plot(iterations, costs, title=cost, scale=scale)),
+            ("rows that moved", line_plot(iterations, moved, title=title, scale="log1p")),
         ],
         "n_runs": 1 if batches else estimator.n_init,
         "run": records[-1].run,
@@ -152,7 +134,7 @@ def sizes(content: Content) -> list[dict[str, Any]]:
         {
             "name": name,
             "picture": size_plot(
-                (order := largest_first(counts)), counts[order], title=title, linked=content.linked
+                (order := largest_first(counts)), counts[order], title=title, linked=content.shown
             ),
             "facts": _uneven(counts),
         }
@@ -162,20 +144,13 @@ def sizes(content: Content) -> list[dict[str, Any]]:
 
 def _uneven(counts: np.ndarray) -> list[tuple[str, str]]:
     total = max(float(counts.sum()), 1.0)
-    lines = [
-        ("largest", f"{_how_many(counts.max(), 'row')}, {counts.max() / total:.1%} of all"),
-        ("median", _how_many(np.median(counts), "row")),
-        ("smallest", _how_many(counts.min(), "row")),
-        ("with one row", _how_many((counts == 1).sum(), "cluster")),
-    ]
-    if not counts.all():
-        lines.append(("empty", _how_many((counts == 0).sum(), "cluster")))
     half = int(np.searchsorted(np.cumsum(np.sort(counts)[::-1]), total / 2)) + 1
-    lines.append(
-        ("half of all rows", "in the largest" if half == 1 else f"in the {half:,} largest")
-    )
-    return lines
-
-
-def _how_many(n: float, noun: str) -> str:
-    return f"{n:,.12g} {noun}{'' if n == 1 else 's'}"
+    lines = [
+        ("largest", f"{counted(counts.max(), 'row')}, {counts.max() / total:.1%} of all"),
+        ("median", counted(np.median(counts), "row")),
+        ("smallest", counted(counts.min(), "row")),
+        ("with one row", counted((counts == 1).sum(), "cluster")),
+        ("empty", counted((counts == 0).sum(), "cluster")),
+        ("half of all rows", "in the largest" if half == 1 else f"in the {half:,} largest"),
+    ]
+    return [(name, value) for name, value in lines if (name, value) != ("empty", "0 clusters")]

@@ -19,7 +19,7 @@ def table(content: Content) -> dict[str, Any]:
         "heads": _heads(content),
         "lines": [_line(content, cluster) for cluster in content.shown],
         "left_out": f"{left_out:,}" if left_out else "",
-        "linked": content.linked,
+        "linked": content.shown,
         "named": len(content.names) > 0,
         "cosine": content.cosine,
         "surveyed": content.survey is not None,
