@@ -32,10 +32,8 @@ class FileStream(io.RawIOBase):
         start = file.peek(max(map(len, MAGIC.values())))
         #: name of the compression, or None
         self.compression = next((n for n, magic in MAGIC.items() if start.startswith(magic)), None)
-        opened: Any = file
-        if self.compression is not None:
-            opened = OPENERS[self.compression](file, path)
-        self._bytes = opened
+        opener = OPENERS.get(self.compression or "")
+        self._bytes: Any = opener(file, path) if opener else file
         self._given = 0  # bytes, decompressed
 
     @property
@@ -73,33 +71,7 @@ class FileStream(io.RawIOBase):
 def open_stream(path: str | Path) -> FileStream:
     """Open a file for reading; gzip, bzip2 and zstd are recognised by the first bytes.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    FileStream
-        A binary stream, to be closed by the caller. Its attribute ``done`` is the share of the
-        file that was read so far, ``compression`` is "gzip", "bzip2", "zstd" or None.
-
-    Raises
-    ------
-    ReadError
-        Where the file cannot be opened, and on reading, where it is broken or cut off.
-
-    Examples
-    --------
-    >>> import gzip, tempfile
-    >>> from pathlib import Path
-    >>> from sparsecluster.formats.files import open_stream
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "rows.txt")
-    ...     _ = path.write_bytes(gzip.compress(b"1 3:0.5"))
-    ...     with open_stream(path) as stream:
-    ...         stream.compression, stream.read(100)
-    ('gzip', b'1 3:0.5')
+    Raises ReadError where it cannot be opened, and on reading, where it is broken or cut off.
     """
     path = Path(path)
     try:

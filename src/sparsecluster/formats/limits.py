@@ -8,9 +8,7 @@ from pathlib import Path
 from sparsecluster.formats.source import ReadError
 
 LONGEST_LINE = 1 << 30  #: bytes, where a file of numbers is read in blocks
-LONGEST_TEXT = (
-    1 << 24
-)  #: characters of a line, or of a field, of text; its terms take 20 times that
+LONGEST_TEXT = 1 << 24  #: characters of a line, or a field, of text; its terms take 20 times that
 FREE_BYTES = 1 << 24  #: that any file may become
 LARGEST_GROWTH = 100  #: more bytes than this for each byte of the file are not believed
 FREE_ROWS = 1 << 20  #: that may be empty in any file

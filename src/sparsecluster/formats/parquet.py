@@ -7,7 +7,6 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,17 +14,16 @@ import numpy as np
 
 from sparsecluster.formats.claims import arrow_claims, parquet_claims
 from sparsecluster.formats.compressed import (
-    BLOCK_ENTRIES,
     checked_block,
     checked_shape,
     first_bytes,
     reading,
+    runs,
     value_type,
 )
 from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
 from sparsecluster.formats.source import Block, Option, ReadError, Source
 from sparsecluster.formats.triples import Triples, blocks_of_triples
-from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.rows import MAX_INDEX
 
 PARQUET_MAGIC = b"PAR1"
@@ -52,27 +50,9 @@ class ParquetSource(Source):
 
     Two layouts are read: a line for each row of the matrix, with a list of indices and one of
     values; or a line for each entry, with its row, column and value, in any order. Indices count
-    from zero. Names that are not given are found where only one choice is possible.
-
-    Parameters
-    ----------
-    columns : tuple of str or None
-        Two names: the columns of lists, indices and values. Three: those of single entries, with
-        row, column and value. Where they are not given: "indices" and "values", or the only list of
-        integers and the only list of floats; or "row", "column" (or "col") and "value".
-    block_entries : int
-        Largest number of entries in a block, except for longer rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import pyarrow, pyarrow.parquet
-    >>> table = pyarrow.table({"terms": [[0, 4], [2]], "tfidf": [[0.6, 0.8], [1.0]]})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "documents.parquet")
-    ...     pyarrow.parquet.write_table(table, path)
-    ...     [block.indptr.tolist() for block in ParquetSource(path).blocks()]
-    [[0, 2, 3]]
+    from zero. `columns` names the two, or the three. Where they are not given: "indices" and
+    "values", or the only list of integers and the only list of floats; or "row", "column" (or
+    "col") and "value".
     """
 
     options = (
@@ -84,14 +64,9 @@ class ParquetSource(Source):
     )
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        columns: tuple[str, ...] | None = None,
-        block_entries: int = BLOCK_ENTRIES,
+        self, path: Path, *, columns: tuple[str, ...] | None = None, **blocks: int
     ) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
+        super().__init__(path, **blocks)
         if columns is not None and len(columns) not in (2, 3):
             raise ValueError(
                 f"columns must name two columns of lists (indices and values) or three of entries "
@@ -100,7 +75,6 @@ class ParquetSource(Source):
         none = (None, None, None)
         self.lists = columns if columns is not None and len(columns) == 2 else none
         self.entries = columns if columns is not None and len(columns) == 3 else none
-        self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
         with reading(self.path, *_BROKEN):
@@ -158,7 +132,7 @@ class ParquetSource(Source):
                 np.cumsum(lengths, out=indptr[1:])
                 columns = indices.flatten().to_numpy(zero_copy_only=False)
                 data = values.flatten().to_numpy(zero_copy_only=False)
-                for begin, end in _runs(indptr, self.block_entries):
+                for begin, end in runs(indptr, self.block_entries):
                     part = slice(int(indptr[begin]), int(indptr[end]))
                     yield checked_block(
                         self.path,
@@ -231,16 +205,6 @@ class ParquetSource(Source):
                 entries.check(MAX_INDEX, MAX_INDEX, partial(Triples.place, self.path, position))
                 yield entries
                 position += len(batch)
-
-
-def _runs(indptr: np.ndarray, block_entries: int) -> Iterator[tuple[int, int]]:
-    """Runs of rows of at most so many entries."""
-    begin = 0
-    while begin < len(indptr) - 1:
-        end = int(np.searchsorted(indptr, indptr[begin] + block_entries, side="right")) - 1
-        end = max(end, begin + 1)
-        yield begin, end
-        begin = end
 
 
 def _pyarrow() -> Any:

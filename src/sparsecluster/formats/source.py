@@ -13,6 +13,8 @@ import numpy as np
 
 from sparsecluster.rows.errors import ReadError
 
+BLOCK_ENTRIES = 2_000_000
+
 __all__ = ["Block", "Labels", "Option", "ReadError", "Source"]
 
 
@@ -63,7 +65,8 @@ class Source(ABC):
     """A file of rows. What its attributes say holds after the last block only.
 
     A reader takes its path, its own `options`, and what it can do of `dtype`, `n_threads`,
-    `block_bytes` (None: the whole file at once) and, for terms, `vocabulary`, as keywords.
+    `block_bytes` (None: the whole file at once) and, for terms, `vocabulary`, as keywords. A block
+    has at most `block_entries` entries, except for longer rows.
     """
 
     #: its own options
@@ -85,8 +88,9 @@ class Source(ABC):
     #: number of different labels, where the file tells it
     n_labels: int | None = None
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, block_entries: int = BLOCK_ENTRIES) -> None:
         self.path = path
+        self.block_entries = block_entries
 
     def options_found(self) -> dict[str, Any]:
         """Options by which another file is read in the same way, as this file showed them."""

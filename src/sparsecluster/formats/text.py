@@ -62,7 +62,9 @@ class TextOptions:
             "".encode(self.encoding)
         except (LookupError, TypeError):
             raise ValueError(f"encoding={self.encoding!r} is not known to Python.") from None
-        if not _is_range(self.ngram_range):
+        bounds = self.ngram_range
+        two = isinstance(bounds, tuple) and [type(bound) for bound in bounds] == [int, int]
+        if not (two and 1 <= bounds[0] <= bounds[1]):
             raise ValueError(
                 f"ngram_range must be two integers from 1 on, the shortest and the longest term, "
                 f"got {self.ngram_range!r}."
@@ -89,11 +91,6 @@ class TextOptions:
         except (ValueError, TypeError, re.error, AttributeError) as error:
             raise ValueError(f"The text options cannot be used: {error}.") from None
         return analyze
-
-
-def _is_range(value: Any) -> bool:
-    whole = isinstance(value, tuple) and all(type(bound) is int for bound in value)
-    return whole and len(value) == 2 and 1 <= value[0] <= value[1]
 
 
 def _stop_words(given: str) -> str | tuple[str, ...]:
@@ -219,20 +216,20 @@ class TextSource(Source):
         buffered: Any = stream
         file = io.TextIOWrapper(buffered, encoding=encoding or self.text.encoding, newline=newline)
         n_lines = 0
-        while line := file.readline(LONGEST_TEXT + 1):
-            n_lines += 1
-            if len(line) > LONGEST_TEXT:
-                raise ReadError(
-                    f"{self.path}, line {n_lines}: has more than {LONGEST_TEXT:,} characters. "
-                    f"Split the document."
-                )
-            yield line
-
-    def _undecodable(self, line: int, error: UnicodeDecodeError) -> ReadError:
-        return ReadError(
-            f"{self.path}: what follows line {line} is not text in {self.text.encoding} "
-            f"({error.reason}). Pass the encoding of the file, for example latin-1."
-        )
+        try:
+            while line := file.readline(LONGEST_TEXT + 1):
+                n_lines += 1
+                if len(line) > LONGEST_TEXT:
+                    raise ReadError(
+                        f"{self.path}, line {n_lines}: has more than {LONGEST_TEXT:,} characters. "
+                        f"Split the document."
+                    )
+                yield line
+        except UnicodeDecodeError as error:
+            raise ReadError(
+                f"{self.path}: what follows line {n_lines} is not text in {self.text.encoding} "
+                f"({error.reason}). Pass the encoding of the file, for example latin-1."
+            ) from None
 
     def _column_of(self, names: list[str], line: int) -> str:
         wanted = self.text.column
@@ -252,45 +249,34 @@ class LinesSource(TextSource):
     """One document per line."""
 
     def _documents(self, stream: FileStream) -> Iterator[str]:
-        n_lines = 0
-        try:
-            for document in self._lines(stream):
-                n_lines += 1
-                yield document.removesuffix("\n")
-        except UnicodeDecodeError as error:
-            raise self._undecodable(n_lines, error) from None
+        return (line.removesuffix("\n") for line in self._lines(stream))
 
 
 class JsonLinesSource(TextSource):
     """One JSON object per line, one of whose fields is the document; blank lines do not count."""
 
     def _documents(self, stream: FileStream) -> Iterator[str]:
-        line, column = 0, None
-        try:
-            for line, text in enumerate(self._lines(stream), 1):
-                if not text.strip():
-                    continue
-                try:
-                    record = json.loads(text)
-                except (ValueError, RecursionError) as error:
-                    raise ReadError(f"{self.path}, line {line}: not JSON: {error}.") from None
-                if isinstance(record, str):
-                    yield record
-                    continue
-                if not isinstance(record, dict):
-                    raise ReadError(
-                        f"{self.path}, line {line}: an object (or a string) is needed, not "
-                        f"{type(record).__name__}."
-                    )
-                if column is None or column not in record:
-                    column = self._column_of(list(record), line)
-                if not isinstance(record[column], str):
-                    raise ReadError(
-                        f"{self.path}, line {line}: the field {column!r} is not a string."
-                    )
-                yield record[column]
-        except UnicodeDecodeError as error:
-            raise self._undecodable(line, error) from None
+        column = None
+        for line, text in enumerate(self._lines(stream), 1):
+            if not text.strip():
+                continue
+            try:
+                record = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise ReadError(f"{self.path}, line {line}: not JSON: {error}.") from None
+            if isinstance(record, str):
+                yield record
+                continue
+            if not isinstance(record, dict):
+                raise ReadError(
+                    f"{self.path}, line {line}: an object (or a string) is needed, not "
+                    f"{type(record).__name__}."
+                )
+            if column is None or column not in record:
+                column = self._column_of(list(record), line)
+            if not isinstance(record[column], str):
+                raise ReadError(f"{self.path}, line {line}: the field {column!r} is not a string.")
+            yield record[column]
 
 
 class CsvSource(TextSource):
@@ -320,5 +306,3 @@ class CsvSource(TextSource):
                 f"{self.path}, line {reader.line_num}: {error}. Check its quotes, or split the "
                 f"document."
             ) from None
-        except UnicodeDecodeError as error:
-            raise self._undecodable(reader.line_num, error) from None

@@ -45,7 +45,41 @@ def asked(
     return Recipe(format=format, dtype=dtype, options=given)
 
 
-class FirstPass:
+class _Pass:
+    """A pass through a file, or a store."""
+
+    source: Source
+    _prepare: Prepare | None
+    _dtype: Any
+
+    @property
+    def ready_rows(self) -> StoredRows | None:
+        """The rows of a store, where nothing is to be done with them."""
+        if not isinstance(self.source, StoreSource) or self._prepare is not None:
+            return None
+        same = self._dtype in (None, self.source.rows.matrix.dtype)
+        return self.source.rows if same else None
+
+    def _blocks(self, progress: Progress | None) -> Iterator[Block]:
+        """The blocks of the source, with values of the type that is wanted."""
+        with closing(self.source.blocks()) as blocks:  # type: ignore[type-var]
+            for block in blocks:
+                if self._dtype is not None:
+                    with np.errstate(over="ignore"):  # infinities are refused later, with their row
+                        block = replace(block, data=block.data.astype(self._dtype, copy=False))
+                if progress:
+                    progress(block.done)
+                yield block
+
+    def _applied(self, block: Block, first_row: int) -> Block:
+        """A block whose counts are prepared."""
+        if self._prepare is None:
+            return block
+        arrays = self._prepare.apply(block.indptr, block.indices, block.data, first_row=first_row)
+        return replace(block, indptr=arrays[0], indices=arrays[1], data=arrays[2])
+
+
+class FirstPass(_Pass):
     """The pass through a file, or a store, that fits a recipe. Its blocks come raw: what they
     become is known after the last."""
 
@@ -60,7 +94,6 @@ class FirstPass:
     ) -> None:
         if prepare is not None:
             prepare.check_parameters()
-        self.source: Source
         if is_store(path):
             rows = open_store(path)
             self._recipe = _of_store(rows, wanted)
@@ -72,19 +105,14 @@ class FirstPass:
                 )
         else:
             self.source, self._recipe = _of_file(path, wanted, n_threads, whole=whole)
-        self._dtype: Any = wanted.dtype
+        self._dtype = wanted.dtype
         self._prepare = None if prepare is None else clone(prepare)
         self._width = 0
         self._n_rows = 0
 
-    @property
-    def ready_rows(self) -> StoredRows | None:
-        """The rows of a store, where nothing is to be done with them."""
-        return _ready_rows(self.source, self._prepare, self._dtype)
-
     def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
         """The blocks as the file has them, but for the type of their values; counted."""
-        for block in _typed_blocks(self.source, self._dtype, progress):
+        for block in self._blocks(progress):
             self._n_rows += block.n_rows
             self._width = max(self._width, int(block.indices.max(initial=-1)) + 1)
             if self._prepare is not None:
@@ -113,16 +141,19 @@ class FirstPass:
             )
         if self._prepare is None:
             return recipe
-        self._prepare = self._in_final_order(self._prepare, n_columns)
+        state = self._prepare.get_state()
+        state["row_counts"] = self.in_final_order(state["row_counts"], n_columns)
+        self._prepare = Prepare.from_state(state)
         return _prepared(recipe, self._prepare)
 
-    def _in_final_order(self, prepare: Prepare, n_columns: int) -> Prepare:
-        """What was counted, by the final order of the columns."""
-        state, source = prepare.get_state(), self.source
-        counts = np.zeros(source.first_column + n_columns, dtype=np.int64)
-        counts[: len(state["row_counts"])] = state["row_counts"]
-        state["row_counts"] = in_order(counts[source.first_column :], source.column_order)
-        return Prepare.from_state(state)
+    def in_final_order(self, counted: np.ndarray, n_columns: int) -> np.ndarray:
+        """What was counted of the columns of raw blocks, by the columns as they will be."""
+        first, order = self.source.first_column, self.source.column_order
+        counts = np.zeros(first + n_columns, dtype=np.int64)
+        counts[: len(counted)] = counted
+        moved = counts[first:].copy()
+        moved[slice(None) if order is None else order] = counts[first:]
+        return moved
 
     def transform(self, block: Block, first_row: int) -> Block:
         """What a raw block becomes."""
@@ -133,10 +164,10 @@ class FirstPass:
             matrix = sp.csr_array(arrays, shape=(block.n_rows, len(order)))
             matrix.sort_indices()
             block = replace(block, indices=matrix.indices.astype(np.int32), data=matrix.data)
-        return _applied(self._prepare, block, first_row)
+        return self._applied(block, first_row)
 
 
-class Transform:
+class Transform(_Pass):
     """The blocks of a file, or a store, through a recipe that is fitted. What cannot be made alike
     is refused."""
 
@@ -146,7 +177,6 @@ class Transform:
         self._dtype = wanted.dtype or fitted.dtype
         self._names = fitted.names
         prepare = fitted.prepare
-        self.source: Source
         if is_store(path):
             rows = open_store(path)
             made = _of_store(rows, wanted)
@@ -169,15 +199,10 @@ class Transform:
                 made = replace(made, n_columns=n_columns, n_features=n_features)
             self.recipe = replace(made, names=fitted.names)
 
-    @property
-    def ready_rows(self) -> StoredRows | None:
-        """The rows of a store, where nothing is to be done with them."""
-        return _ready_rows(self.source, self._prepare, self._dtype)
-
     def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
         """The blocks, made into rows."""
         source, n_rows = self.source, 0
-        for block in _typed_blocks(source, self._dtype, progress):
+        for block in self._blocks(progress):
             block = shifted(block, source.first_column)
             width = max(int(block.indices.max(initial=-1)) + 1, source.n_features or 0)
             if width > self._n_columns:
@@ -185,7 +210,7 @@ class Transform:
                     f"{source.path} has {width} columns or more, where {self._n_columns} are "
                     f"known. It must have the same columns."
                 )
-            yield _applied(self._prepare, block, n_rows)
+            yield self._applied(block, n_rows)
             n_rows += block.n_rows
         if n_rows == 0:
             raise ReadError(f"{source.path} has no rows.")
@@ -236,15 +261,6 @@ def recipe_of(like: Any) -> Recipe:
     if recipe.prepare is not None:
         return recipe
     return replace(recipe, n_columns=n_features, n_features=n_features)  # they may have grown
-
-
-def in_order(values: np.ndarray, order: np.ndarray | None) -> np.ndarray:
-    """Values of columns, each moved to where its column goes."""
-    if order is None:
-        return values
-    moved = np.empty_like(values)
-    moved[order] = values
-    return moved
 
 
 def shifted(block: Block, first_column: int) -> Block:
@@ -332,30 +348,3 @@ def _prepared(recipe: Recipe, prepare: Prepare) -> Recipe:
         n_columns=len(state["row_counts"]),
         n_features=prepare.n_features_out,
     )
-
-
-def _typed_blocks(source: Source, dtype: Any, progress: Progress | None) -> Iterator[Block]:
-    """The blocks of a source, with values of this type."""
-    with closing(source.blocks()) as blocks:  # type: ignore[type-var]
-        for block in blocks:
-            if dtype is not None:
-                with np.errstate(over="ignore"):  # infinities are refused later, with their row
-                    block = replace(block, data=block.data.astype(dtype, copy=False))
-            if progress:
-                progress(block.done)
-            yield block
-
-
-def _applied(prepare: Prepare | None, block: Block, first_row: int) -> Block:
-    """A block whose counts are prepared."""
-    if prepare is None:
-        return block
-    arrays = prepare.apply(block.indptr, block.indices, block.data, first_row=first_row)
-    return replace(block, indptr=arrays[0], indices=arrays[1], data=arrays[2])
-
-
-def _ready_rows(source: Source, prepare: Prepare | None, dtype: Any) -> StoredRows | None:
-    if not isinstance(source, StoreSource) or prepare is not None:
-        return None
-    same = dtype is None or np.dtype(dtype) == source.rows.matrix.dtype
-    return source.rows if same else None
