@@ -5,6 +5,7 @@ The file is read through a memory map, so that opening it takes as long as its d
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap as mmap_
@@ -307,14 +308,11 @@ class TensorFile:
         require(isinstance(self.document, dict), "has no description")
 
     def _read_header(self, length: int) -> dict[str, Any]:
-        header = None
         if length <= LARGEST_HEADER and 8 + length <= self.size:
-            try:
+            with contextlib.suppress(ValueError, RecursionError):
                 header = json.loads(self._content[8 : self._begin].decode())
-            except (ValueError, RecursionError):
-                header = None
-        if isinstance(header, dict):
-            return header
+                if isinstance(header, dict):
+                    return header
         if self._content[0] == 0x80 and self._content[1] in range(2, 6):
             raise ForeignFile("seems to be a pickle, which is never opened: it could run any code")
         raise ValueError("is not a safetensors file, or only the beginning of one")
