@@ -254,7 +254,7 @@ class StreamEstimator(CenterEstimator):
     def _enter(self, X: Any, *, reset: bool) -> Rows:
         if self.grow_features and not reset and isinstance(X, str | os.PathLike | Rows):
             recipe = self.recipe
-            if recipe is None or (recipe.text is None and recipe.prepare is None):
+            if recipe is None or (not recipe.terms and recipe.prepare is None):
                 # Columns may be more than before; their names are looked at in _check_names.
                 X = enter(X).matrix
         return super()._enter(X, reset=reset)

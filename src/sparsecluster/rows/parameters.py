@@ -43,7 +43,7 @@ class Constraint(ABC):
 
     @property
     def optional(self) -> Constraint:
-        return _Either((_Nothing(), self))
+        return _Optional(self)
 
     def __or__(self, other: Constraint) -> Constraint:
         return _Either((self, other))
@@ -111,10 +111,13 @@ class By(Constraint):
         self.function(value)
 
 
-class _Nothing(Constraint):
+@dataclass(frozen=True)
+class _Optional(Constraint):
+    constraint: Constraint
+
     def check(self, name: str, value: Any) -> None:
         if value is not None:
-            raise ValueError(f"{name} must be None, got {value!r}.")
+            self.constraint.check(name, value)
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,6 @@ class Recipe:
     n_features: int = 0
     names: np.ndarray | None = None
 
-    @property
-    def text(self) -> dict[str, Any] | None:
-        """The options by which documents became terms; None where the file holds numbers."""
-        return self.options if self.terms else None
-
     def same_values(self, other: Recipe) -> bool:
         """Whether counts become values in the same way."""
         one, two = self.prepare, other.prepare

@@ -56,19 +56,21 @@ def effective_memory_limit(memory_limit: Any) -> int:
     """Bytes that a fit may take beyond its data: as asked for, else half of what is free now."""
     if memory_limit is None:
         return available_memory() // 2
-    limit: float = 0
-    if isinstance(memory_limit, str):
-        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kmgt]?i?)b?\s*", memory_limit.lower())
-        if match and match[2] in _UNITS:
-            limit = float(match[1]) * _UNITS[match[2]]
-    elif not isinstance(memory_limit, bool) and isinstance(memory_limit, Real):
-        limit = float(memory_limit)
+    limit = quantity(memory_limit, _UNITS, ending="b?")
     if not 1 <= limit < 2**62:
         raise ValueError(
             f"memory_limit must be a positive number of bytes, or like '2GB' or '500 MiB'; got "
             f"{memory_limit!r}."
         )
     return int(limit)
+
+
+def quantity(value: Any, units: dict[str, int], *, ending: str = "") -> float:
+    """A number, or one with a unit in a string, in units of one; -1 for anything else."""
+    if isinstance(value, str):
+        match = re.fullmatch(rf"\s*(\d+\.?\d*)\s*([a-z]*?){ending}\s*", value.lower())
+        return float(match[1]) * units[match[2]] if match and match[2] in units else -1.0
+    return -1.0 if isinstance(value, bool) or not isinstance(value, Real) else float(value)
 
 
 def available_memory() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,27 +62,14 @@ class Rows:
     ) -> None:
         self.matrix = matrix
         self.selected = selected
-        self.provenance = provenance or Provenance()
+        self.provenance = known = provenance or Provenance()
+        self.feature_names, self.labels = known.feature_names, known.labels
+        self.ids, self.recipe = known.ids, known.recipe
         self._core = core
 
-    @property
-    def feature_names(self) -> np.ndarray | None:
-        return self.provenance.feature_names
-
-    @property
-    def labels(self) -> Any:
-        return self.provenance.labels
-
-    @property
-    def ids(self) -> np.ndarray | None:
-        return self.provenance.ids
-
-    @property
-    def recipe(self) -> Recipe | None:
-        return self.provenance.recipe
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.picked(np.arange(self.n_rows)), self.provenance)
+        unpickle = partial(as_rows, n_threads=1, provenance=self.provenance)
+        return unpickle, (self.picked(np.arange(self.n_rows)),)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -111,11 +99,8 @@ class Rows:
     def sparse(self) -> bool:
         return sp.issparse(self.matrix)
 
-    @property
-    def in_file(self) -> bool:
-        """Whether the values are mapped from a file."""
-        return False
-
+    #: Whether the values are mapped from a file.
+    in_file = False
     #: Whether they are too large for the file to stay in memory, and are read anew in every pass.
     streamed = False
 
@@ -174,11 +159,10 @@ def check_structure(matrix: Any, name: str = "X") -> Any:
     if matrix.ndim != 2:
         raise ValueError(f"Expected 2D array, got a sparse array of dim {matrix.ndim} as {name}.")
     try:
-        if matrix.format == "csr" and name == "X":
-            _check_lengths(matrix)
-        elif matrix.format in ("csr", "csc", "bsr"):
+        if matrix.format in ("csr", "csc", "bsr"):
             # On a copy of the frame, because scipy trims the arrays of what it checks.
-            copy.copy(matrix).check_format(full_check=True)
+            full = matrix.format != "csr" or name != "X"
+            copy.copy(matrix).check_format(full_check=full)
         elif matrix.format == "coo" and matrix.nnz:
             for axis, index in enumerate((matrix.row, matrix.col)):
                 if index.min() < 0 or index.max() >= matrix.shape[axis]:
@@ -211,22 +195,6 @@ def _with_plain_indices(matrix: Any, name: str) -> Any:
     return matrix
 
 
-def _check_lengths(matrix: Any) -> None:
-    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
-    if not indptr.ndim == indices.ndim == data.ndim == 1:
-        raise ValueError("data, indices, and indptr should be 1-D")
-    if len(indptr) != matrix.shape[0] + 1:
-        raise ValueError(f"index pointer size {len(indptr)} should be {matrix.shape[0] + 1}")
-    if len(indices) != len(data):
-        raise ValueError("indices and data should have the same size")
-    if indptr[0] != 0:
-        raise ValueError("index pointer should start with 0")
-    if indptr[-1] > len(indices):
-        raise ValueError(
-            "Last value of index pointer should be less than the size of index and data arrays"
-        )
-
-
 def as_rows(
     matrix: Any,
     *,
@@ -245,21 +213,15 @@ def as_rows(
             f"supported. Drop the empty columns, or hash the features into fewer."
         )
     core = core_rows(matrix, n_columns=n_columns)
-    rows = Rows(matrix, core, provenance=provenance)
-    fault, row = rows.core.inspect(n_threads)
+    fault, row = core.inspect(n_threads)
     if fault == "unsorted":
         matrix = matrix.copy()
         matrix.sum_duplicates()
         core = core_rows(matrix, n_columns=n_columns)
-        rows = Rows(matrix, core, provenance=provenance)
-        fault, row = rows.core.inspect(n_threads)
+        fault, row = core.inspect(n_threads)
     if fault != "none":
         raise ValueError(explain(fault, row, matrix, name))
-    return rows
-
-
-def _unpickled(matrix: Any, provenance: Provenance) -> Rows:
-    return as_rows(matrix, n_threads=1, provenance=provenance)
+    return Rows(matrix, core, provenance=provenance)
 
 
 def core_rows(matrix: Any, *, chunk_bytes: int = 0, n_columns: int | None = None) -> _core.Rows:
@@ -323,10 +285,3 @@ def explain(fault: str, row: int, matrix: Any, name: str) -> str:
         f"Input {name} contains values too large to square: row {row} has a norm above 1e150. "
         f"Scale the values first."
     )
-
-
-def with_values(matrix: Any, values: np.ndarray) -> Any:
-    """A CSR matrix with other values at the same places; its indices are shared as they are."""
-    changed = type(matrix)(matrix.shape, dtype=values.dtype)
-    changed.indptr, changed.indices, changed.data = matrix.indptr, matrix.indices, values
-    return changed

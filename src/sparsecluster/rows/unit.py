@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.rows.rows import Rows, as_rows, with_values
+from sparsecluster.rows.rows import Rows, as_rows, mapped_csr
 
 TINY_NORM2 = 1e-280  # below, squares lose digits
 
@@ -39,8 +39,9 @@ def unit_rows(
     zero = lengths == 0
     if zero.any() and not allow_zero:
         row = rows.provenance.first_row + int(np.flatnonzero(zero)[0])
+        n_zero = int(zero.sum())
         raise ValueError(
-            f"Row {row} of X is zero and has no direction ({_count(int(zero.sum()), 'row')} in "
+            f"Row {row} of X is zero and has no direction ({n_zero:,} row{'s' * (n_zero > 1)} in "
             f"all). Drop such rows, or pass zero_rows='first' to put them into the first cluster."
         )
     lengths[zero | (np.abs(norm2 - 1) <= near)] = 1.0
@@ -65,7 +66,7 @@ def unit_rows(
         part = slice(int(indptr[begin]), int(indptr[end]))
         repeated = np.repeat(lengths[begin:end], np.diff(indptr[begin : end + 1]))
         values[part] = rows.matrix.data[part] / repeated
-    matrix = with_values(rows.matrix, values)
+    matrix = mapped_csr(indptr, rows.matrix.indices, values, rows.n_features, keep_indptr=True)
     return as_rows(matrix, n_threads=n_threads, provenance=rows.provenance)
 
 
@@ -77,10 +78,6 @@ def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:
         if not np.all(fine | (part == 0) if allow_zero else fine):
             return False
     return True
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _length(row: Any) -> float:

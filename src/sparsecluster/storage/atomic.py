@@ -51,11 +51,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     os.listdir(folder)
     ['a.txt']
     """
-    target = Path(os.path.realpath(path))
+    target = _target(path)
     if target.exists() and not target.is_file():
         raise FileExistsError(f"{target} is not a regular file. Choose another name.")
-    _check_parent(target)
-    _remove_stale(target)
     partial, lock = _new_file(target)
     try:
         yield partial
@@ -99,9 +97,7 @@ def atomic_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> I
     ...     os.listdir(folder), os.listdir(f"{folder}/a")
     (['a'], ['b.txt'])
     """
-    target = Path(os.path.realpath(path))
-    _check_parent(target)
-    _remove_stale(target)
+    target = _target(path)
     _check_free(target, overwrite)
     partial, lock = _new_folder(target)
     try:
@@ -116,9 +112,13 @@ def atomic_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> I
         os.close(lock)
 
 
-def _check_parent(target: Path) -> None:
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Where a link leads, with nothing stale beside it."""
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent}. Make it first.")
+    _remove_stale(target)
+    return target
 
 
 def _check_free(target: Path, overwrite: bool) -> None:

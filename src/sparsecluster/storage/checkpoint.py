@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster.rows.errors import SparseClusterError
+from sparsecluster.rows.resources import quantity
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.atomic import atomic_file
 from sparsecluster.storage.tensors import Packer, TensorFile, unpack, write_tensors
@@ -103,9 +102,10 @@ class Checkpoint:
 
         file = self._file("fit")
         known = file.load(restored)
-        if known is None:
-            file.save({"seeds": drawn.astype(np.int64)})
-        return drawn if known is None else known
+        if known is not None:
+            return known
+        file.save({"seeds": drawn.astype(np.int64)})
+        return drawn
 
     def run(self, number: int) -> StateFile:
         """What belongs to one run."""
@@ -137,13 +137,7 @@ def open_checkpoint(
 
 def seconds(every: Any) -> float:
     """A time in seconds: a number, or like '90s', '5m', '1h'."""
-    found: float = -1
-    if isinstance(every, str):
-        match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([a-z]*)\s*", every.lower())
-        if match and match[2] in _UNITS:
-            found = float(match[1]) * _UNITS[match[2]]
-    elif not isinstance(every, bool) and isinstance(every, Real):
-        found = float(every)
+    found = quantity(every, _UNITS)
     if not found >= 0:
         raise ValueError(
             f"checkpoint_every must be a number of seconds, or like '90s', '5m' or '1h'; got "

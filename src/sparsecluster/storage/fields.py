@@ -10,7 +10,9 @@ import numpy as np
 from sparsecluster.run.history import IterationRecord
 from sparsecluster.storage.tensors import Names
 
-RECORD_DTYPES = {"int": np.int64, "float": np.float64, "str": object}
+_DTYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "str": object}
+RECORD_DTYPES = {field.name: _DTYPES[str(field.type)] for field in fields(IterationRecord)}
+RECORD_DEFAULTS = {"skipped", "center_distances"}  # came later than the first model files
 
 
 class Field:
@@ -72,15 +74,14 @@ class History(Field):
     def pack(self, value: Any) -> Any:
         return {
             name: np.array([getattr(record, name) for record in value], dtype=dtype)
-            for name, dtype in _record_dtypes().items()
+            for name, dtype in RECORD_DTYPES.items()
         }
 
     def unpack(self, name: str, value: Any, n_features: int) -> Any:
-        dtypes = _record_dtypes()
-        known = {key: dtype for key, dtype in dtypes.items() if key in value}
-        missing = dtypes.keys() - known.keys() - _RECORD_DEFAULTS
+        known = {key: dtype for key, dtype in RECORD_DTYPES.items() if key in value}
+        missing = RECORD_DTYPES.keys() - known.keys() - RECORD_DEFAULTS
         if missing or value.keys() != known.keys():
-            raise ValueError(f"has a history of other columns than {', '.join(dtypes)}")
+            raise ValueError(f"has a history of other columns than {', '.join(RECORD_DTYPES)}")
         columns = []
         for key, dtype in known.items():
             column = value[key]
@@ -89,14 +90,6 @@ class History(Field):
             columns.append(check_array_of(column, dtype, 1, key).tolist())
         records = zip(*columns, strict=True)
         return [IterationRecord(**dict(zip(known, record, strict=True))) for record in records]
-
-
-def _record_dtypes() -> dict[str, Any]:
-    return {field.name: RECORD_DTYPES[str(field.type)] for field in fields(IterationRecord)}
-
-
-# Columns that came later than the first model files.
-_RECORD_DEFAULTS = {"skipped", "center_distances"}
 
 
 def check_array_of(value: Any, dtype: Any, ndim: int, name: str) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils import check_random_state
 from sparsecluster.rows.errors import SparseClusterError
 from sparsecluster.storage.atomic import atomic_file
 from sparsecluster.storage.tensors import (
+    NONSENSE,
     SMALL_FILE,
     ForeignFile,
     Packer,
@@ -19,10 +19,9 @@ from sparsecluster.storage.tensors import (
     unpack,
     write_tensors,
 )
+from sparsecluster.version import __version__
 
 FORMAT, VERSION = "sparsecluster model", 2
-# What a description can be wrong by in ways that are not foreseen one by one.
-NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _REGISTERED: dict[str, type] = {}
 
 
@@ -36,16 +35,14 @@ def register(estimator: type) -> type:
     return estimator
 
 
-def _class_named(name: Any) -> type:
-    """The class of a file's estimator: a public name of the package, or one that was registered."""
+def _class_named(name: Any) -> type | None:
+    """The class of a file's estimator, if it is a public name of the package or was registered."""
     import sparsecluster
 
     found: Any = _REGISTERED.get(name) if isinstance(name, str) else None
     if found is None and name in sparsecluster.__all__:
         found = getattr(sparsecluster, name)
-    if not (isinstance(found, type) and hasattr(found, "set_state")):
-        raise ValueError(f"holds an estimator {name!r}, which is not known")
-    return found
+    return found if isinstance(found, type) and hasattr(found, "set_state") else None
 
 
 # --- saving -----------------------------------------------------------------------------------
@@ -53,13 +50,9 @@ def _class_named(name: Any) -> type:
 
 def save_model(estimator: Any, state: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write an estimator's parameters and its state to a file."""
-    name = type(estimator).__name__
-    try:
-        known = _class_named(name) is type(estimator)
-    except ValueError:
-        known = False
-    if not known:
-        raise TypeError(f"{type(estimator)} cannot be saved: only public estimators can.")
+    kind = type(estimator)
+    if _class_named(kind.__name__) is not kind:
+        raise TypeError(f"{kind} cannot be saved: only public estimators can.")
     packer = Packer()
     parameters, left_out = {}, []
     for key, value in estimator.get_params(deep=False).items():
@@ -70,22 +63,14 @@ def save_model(estimator: Any, state: dict[str, Any], path: str | os.PathLike[st
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "library": library_version(),
-        "estimator": name,
+        "library": __version__,
+        "estimator": kind.__name__,
         "parameters": parameters,
         "left_out": left_out,
         "fitted": {key: packer.pack(value, key) for key, value in state.items()},
     }
     with atomic_file(path) as partial:
         write_tensors(partial, document, packer.tensors)
-
-
-def library_version() -> str:
-    """The version of the installed package."""
-    try:
-        return version("sparsecluster")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 # --- loading ----------------------------------------------------------------------------------
@@ -174,7 +159,10 @@ def _check_format(document: dict[str, Any]) -> None:
 
 def _restore(document: dict[str, Any], tensors: dict[str, np.ndarray], *, verify: bool) -> Any:
     parameters = unpack(document["parameters"], tensors)
-    estimator: Any = _class_named(document["estimator"])(**parameters)
+    kind: Any = _class_named(document["estimator"])
+    if kind is None:
+        raise ValueError(f"holds an estimator {document['estimator']!r}, which is not known")
+    estimator = kind(**parameters)
     estimator.check_parameters()
     check_random_state(parameters.get("random_state"))
     estimator.set_state(dict(unpack(document["fitted"], tensors)), verify=verify)

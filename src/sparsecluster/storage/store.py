@@ -35,18 +35,19 @@ from sparsecluster.storage.store_files import (
 )
 from sparsecluster.storage.store_meta import read_meta
 from sparsecluster.storage.store_writer import BY_BLOCKS
+from sparsecluster.storage.tensors import NONSENSE
 
 CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
 READ_LATER = {"indptr", "indices", "data", "norm2", "labels"}  # others are read at opening
-# What a recipe can be wrong by in ways that are not foreseen one by one.
-NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 __all__ = ["StoreError", "StoreSource", "StoredRows", "is_store", "open_store"]
 
 
 class StoredRows(Rows):
     """Rows of a store. They are looked at when they are first used, and again at every opening."""
+
+    in_file = True
 
     def __init__(
         self,
@@ -70,10 +71,6 @@ class StoredRows(Rows):
     def __reduce__(self) -> tuple[Any, ...]:
         return open_store, (self.path,)
 
-    @property
-    def in_file(self) -> bool:
-        return True
-
     def checked(self) -> StoredRows:
         """The same rows, once they were compared with their checksums; that takes one pass."""
         if self._core is None:
@@ -92,7 +89,7 @@ class StoredRows(Rows):
         fault, row = core.inspect(n_threads)
         if fault != "none":
             raise damaged(self.path, f"row {row} is not as it was written ({fault})")
-        self.files.verify(self.path, self.arrays, self.meta, n_threads)
+        self.files.verify(self.arrays, self.meta, n_threads)
         return core
 
 
@@ -139,7 +136,7 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     except OSError as error:
         raise StoreError(f"{given} cannot be read: {error.strerror}.") from None
     if verify:
-        rows.files.verify(path, rows.arrays, rows.meta, effective_n_threads(None))
+        rows.files.verify(rows.arrays, rows.meta, effective_n_threads(None))
     return rows
 
 

@@ -125,20 +125,18 @@ class StoreFiles:
         if hasattr(mmap, "MADV_RANDOM"):
             self._arrays[name][1].madvise(mmap.MADV_RANDOM)
 
-    def verify(
-        self, path: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any], n_threads: int
-    ) -> None:
+    def verify(self, arrays: dict[str, np.ndarray], meta: dict[str, Any], n_threads: int) -> None:
         """Read everything, and compare all checksums, once."""
         if self.verified:
             return
         indptr = arrays["indptr"]
         if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != meta["n_entries"]:
-            raise damaged(path, "indptr.npy is not as it was written")
+            raise damaged(self._path, "indptr.npy is not as it was written")
         for name, array in arrays.items():
             parts = _parts(name, arrays, meta["blocks"])
             crc = partial(_crc, self._arrays[name][0], array.itemsize, parts)
             if share_out(crc, len(parts), n_threads) != meta["checksums"][name]:
-                raise damaged(path, f"{name}.npy is not as it was written")
+                raise damaged(self._path, f"{name}.npy is not as it was written")
         self.verified = True
         self._opened.close()
 

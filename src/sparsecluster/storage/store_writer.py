@@ -32,15 +32,15 @@ class GrowingArray:
         self.length = 0
         self.checksums: list[int] = []  #: of the blocks that were cut
         self._crc = 0
-        self._file = path.open("wb")
-        self._file.write(bytes(HEADER))
+        self.file = path.open("wb")
+        self.file.write(bytes(HEADER))
 
     def append(self, values: np.ndarray) -> None:
         """Write these values behind the others."""
         values = np.ascontiguousarray(values, dtype=self.dtype)
         if len(values):
             self._crc = zlib.crc32(values.data, self._crc)
-            self._file.write(values.data)
+            self.file.write(values.data)
         self.length += len(values)
 
     def cut(self) -> None:
@@ -48,15 +48,11 @@ class GrowingArray:
         self.checksums.append(self._crc)
         self._crc = 0
 
-    def abandon(self) -> None:
-        """Close the file as it is: what is still to be written must not come later."""
-        self._file.close()
-
     def close(self) -> None:
         """Write the header, which knows the length."""
-        self._file.seek(0)
-        self._file.write(npy_header(self.dtype.str, self.length))
-        self._file.close()
+        self.file.seek(0)
+        self.file.write(npy_header(self.dtype.str, self.length))
+        self.file.close()
 
 
 class StoreWriter:
@@ -105,10 +101,10 @@ class StoreWriter:
         self.n_features = max(self.n_features, largest + 1)
 
     def abandon(self) -> None:
-        """Close all files as they are."""
+        """Close all files as they are: what is still to be written must not come later."""
         for array in (*self._arrays.values(), self._label_values, self._label_indptr):
             if array is not None:
-                array.abandon()
+                array.file.close()
 
     def _append_entries(self, block: Block) -> None:
         """Write the entries, in blocks of about BLOCK_ENTRIES that end with a row."""
@@ -197,11 +193,13 @@ class StoreWriter:
             self._arrays["labels"] = self._label_values
             return
         self._label_values.close()
-        values = mapped_array(self._folder / "labels.npy")
+        # An empty file cannot be mapped.
+        path, empty = self._folder / "labels.npy", self._label_values.length == 0
+        values: np.ndarray = np.load(path, mmap_mode=None if empty else "r")
         indices = GrowingArray(self._folder / "label_indices.npy", np.int32)
         for begin in range(0, len(values), PIECE):
             indices.append(label_columns(values[begin : begin + PIECE], n_labels))
-        (self._folder / "labels.npy").unlink()
+        path.unlink()
         self._arrays |= {"label_indptr": self._label_indptr, "label_indices": indices}
 
 
@@ -216,9 +214,3 @@ def npy_header(dtype: str, length: int) -> bytes:
     about = {"descr": dtype, "fortran_order": False, "shape": (length,)}
     start = b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little")
     return start + repr(about).encode("ascii").ljust(HEADER - 11) + b"\n"
-
-
-def mapped_array(path: Path) -> np.ndarray:
-    """A .npy file as a read-only array; an empty one cannot be mapped."""
-    array = np.load(path, mmap_mode="r" if path.stat().st_size > HEADER else None)
-    return array.view(np.ndarray)

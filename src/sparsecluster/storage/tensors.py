@@ -5,6 +5,7 @@ The file is read through a memory map, so that opening it takes as long as its d
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap as mmap_
@@ -26,6 +27,8 @@ LONG_LIST = 100  # strings that are better not written out in JSON
 DTYPES = {f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)}
 DTYPES |= {f"I{8 * size}": np.dtype(f"<i{size}") for size in (1, 2, 4, 8)}
 DTYPES |= {f"U{8 * size}": np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
+# What a description can be wrong by in ways that are not foreseen one by one.
+NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -40,10 +43,10 @@ class Names:
     """
 
     def __init__(self, text: np.ndarray, offsets: np.ndarray) -> None:
-        _require(text.dtype == np.uint8 and text.ndim == 1, "names are not bytes")
-        _require(offsets.dtype == np.int64 and offsets.ndim == 1, "offsets of names are not int64")
-        _require(len(offsets) >= 1, "names without offsets")
-        _require(offsets[0] == 0 and offsets[-1] == len(text), "offsets of names do not fit")
+        require(text.dtype == np.uint8 and text.ndim == 1, "names are not bytes")
+        require(offsets.dtype == np.int64 and offsets.ndim == 1, "offsets of names are not int64")
+        require(len(offsets) >= 1, "names without offsets")
+        require(offsets[0] == 0 and offsets[-1] == len(text), "offsets of names do not fit")
         self._text, self._offsets = text, offsets
         self._decoded: np.ndarray | None = None
 
@@ -207,15 +210,15 @@ def _csr(packed: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array
     """A sparse array that neither scipy nor the core can read past its ends."""
     name, shape = packed["$csr"], _shape(packed.get("shape"))
     data, indices, indptr = (_part(tensors, name, part) for part in ("data", "indices", "indptr"))
-    _require(len(shape) == 2 and max(shape) <= MAX_INDEX, f"{name} is of a wrong shape")
-    _require(
+    require(len(shape) == 2 and max(shape) <= MAX_INDEX, f"{name} is of a wrong shape")
+    require(
         indices.dtype == indptr.dtype
         and indices.dtype in (np.int32, np.int64)
         and data.dtype in DTYPES.values()
         and data.ndim == indices.ndim == indptr.ndim == 1,
         f"the arrays of {name} are of the wrong type",
     )
-    _require(
+    require(
         len(indptr) == shape[0] + 1
         and len(data) == len(indices)
         and indptr[0] == 0
@@ -224,7 +227,7 @@ def _csr(packed: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array
         f"the arrays of {name} contradict each other",
     )
     if len(indices):
-        _require(
+        require(
             indices.min() >= 0 and indices.max() < shape[1],
             f"{name} has indices outside of its shape",
         )
@@ -233,11 +236,12 @@ def _csr(packed: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array
 
 def _shape(value: Any) -> tuple[int, ...]:
     whole = isinstance(value, list) and all(type(n) is int and 0 <= n < 2**62 for n in value)
-    _require(whole, "has an array without a shape")
+    require(whole, "has an array without a shape")
     return tuple(value)
 
 
-def _require(condition: bool, otherwise: str) -> None:
+def require(condition: bool, otherwise: str) -> None:
+    """Refuse a file of which this does not hold."""
     if not condition:
         raise ValueError(otherwise)
 
@@ -256,7 +260,7 @@ def write_tensors(path: Any, document: dict[str, Any], tensors: dict[str, np.nda
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
     encoded = json.dumps(header, separators=(",", ":")).encode()
     encoded += b" " * (-len(encoded) % 8)
-    _require(len(encoded) <= LARGEST_HEADER, "There is too much that is not an array.")
+    require(len(encoded) <= LARGEST_HEADER, "There is too much that is not an array.")
     # By hand, because the safetensors package holds all in memory or renames a file of its own.
     with open(path, "r+b") as file:
         file.write(len(encoded).to_bytes(8, "little") + encoded)
@@ -286,12 +290,12 @@ class TensorFile:
     def __init__(self, path: str | os.PathLike[str], *, mmap: bool) -> None:
         with open(path, "rb") as file:
             self.size = os.fstat(file.fileno()).st_size
-            _require(self.size > 8, "is too short for a safetensors file")
+            require(self.size > 8, "is too short for a safetensors file")
             if mmap:
                 self._content: Any = mmap_.mmap(file.fileno(), self.size, access=mmap_.ACCESS_READ)
             else:
                 self._content = bytearray(self.size)
-                _require(file.readinto(self._content) == self.size, "changes while it is read")
+                require(file.readinto(self._content) == self.size, "changes while it is read")
         length = int.from_bytes(self._content[:8], "little")
         self._begin = 8 + length
         self._header = self._read_header(length)
@@ -299,19 +303,16 @@ class TensorFile:
         if not isinstance(metadata, dict) or not isinstance(metadata.get(ENTRY), str):
             raise ForeignFile("is a safetensors file, but none that sparsecluster wrote")
         text = metadata[ENTRY]
-        _require(metadata.get(CHECKSUM) == _checksum(text), "has a description that was changed")
+        require(metadata.get(CHECKSUM) == _checksum(text), "has a description that was changed")
         self.document = json.loads(text)
-        _require(isinstance(self.document, dict), "has no description")
+        require(isinstance(self.document, dict), "has no description")
 
     def _read_header(self, length: int) -> dict[str, Any]:
-        header = None
         if length <= LARGEST_HEADER and 8 + length <= self.size:
-            try:
+            with contextlib.suppress(ValueError, RecursionError):
                 header = json.loads(self._content[8 : self._begin].decode())
-            except (ValueError, RecursionError):
-                header = None
-        if isinstance(header, dict):
-            return header
+                if isinstance(header, dict):
+                    return header
         if self._content[0] == 0x80 and self._content[1] in range(2, 6):
             raise ForeignFile("seems to be a pickle, which is never opened: it could run any code")
         raise ValueError("is not a safetensors file, or only the beginning of one")
@@ -319,7 +320,7 @@ class TensorFile:
     def tensors(self, *, verify: bool) -> dict[str, np.ndarray]:
         """Views of the arrays; with `verify` they are read and held against their checksums."""
         table = self.document.get("tensors")
-        _require(
+        require(
             isinstance(table, dict) and table.keys() == self._header.keys(),
             "has other arrays than its description says",
         )
@@ -327,20 +328,20 @@ class TensorFile:
         end_before = 0
         found = {}
         for name, begin, end, dtype, shape in places:
-            _require(begin == end_before, f"has a gap before {name}")
+            require(begin == end_before, f"has a gap before {name}")
             end_before = end
-            _require(self._begin + end <= self.size, "is cut off")
+            require(self._begin + end <= self.size, "is cut off")
             # Each array has a base of its own size: of parts of larger ones scipy makes copies.
             array = np.frombuffer(
                 self._content, dtype, (end - begin) // dtype.itemsize, self._begin + begin
             ).reshape(shape)
-            _require(array.flags.aligned, f"has {name} out of line")
+            require(array.flags.aligned, f"has {name} out of line")
             kind, expected = table[name][:2], table[name][-1]
-            _require(kind == [*_kind(array)], f"describes {name} in two ways")
+            require(kind == [*_kind(array)], f"describes {name} in two ways")
             if verify and _crc32(array) != expected:
                 raise ValueError(f"has wrong values in {name}: their checksum is another one")
             found[name] = array
-        _require(self._begin + end_before == self.size, "has more in it than it says")
+        require(self._begin + end_before == self.size, "has more in it than it says")
         return found
 
     def _place(self, name: str) -> tuple[str, int, int, np.dtype, tuple[int, ...]]:
