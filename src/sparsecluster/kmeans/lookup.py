@@ -18,7 +18,7 @@ TYPES = {"indptr": np.int64, "clusters": np.int32, "values": np.float64, "norm2"
 WORTH_IT = 8  # times the entries of all centers, over those that are read
 
 
-@dataclass(frozen=True)
+@dataclass
 class CentersByFeature:
     """For each feature the centers that have it, and their values there.
 
