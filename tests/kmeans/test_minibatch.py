@@ -737,3 +737,20 @@ def test_streams_of_several_threads_do_not_corrupt_each_other():
 def test_bad_parameters_are_refused_before_work(options, message):
     with pytest.raises(ValueError, match=message):
         MiniBatchKMeans(**options).fit(X_OK)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_nested_batches_do_not_depend_on_the_unit_of_the_weights(metric):
+    X = problem("unit", "float64")[0]
+    fits = [
+        quietly(
+            MiniBatchKMeans(6, metric=metric, batch_size=40, zero_rows="first", random_state=0),
+            csr(X),
+            sample_weight=np.full(len(X), weight),
+        )
+        for weight in (1.0, 7.0)
+    ]
+    sizes = [[record.rows for record in km.history_] for km in fits]
+    assert len(set(sizes[0])) > 2
+    assert sizes[0] == sizes[1]
+    assert np.array_equal(fits[0].labels_, fits[1].labels_)

@@ -210,3 +210,15 @@ def test_a_row_has_the_same_label_alone_and_among_others():
     km = SphericalKMeans(20, random_state=0).fit(X)
     alone = np.concatenate([km.predict(X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_array_equal(alone, km.labels_)
+
+
+def test_rows_of_tiny_norms_give_the_same_result_dense_and_sparse():
+    """Their squares vanish in float64; the zeros between the values must not count either."""
+    X = sphere("unit", "float64")[0]
+    tiny = X * np.where(np.arange(len(X)) % 2, 1e-150, 1e-160)[:, None]
+    fits = [
+        SphericalKMeans(6, zero_rows="first", random_state=0).fit(one) for one in (csr(tiny), tiny)
+    ]
+    assert np.array_equal(fits[0].labels_, fits[1].labels_)
+    assert np.array_equal(dense(fits[0].cluster_centers_), fits[1].cluster_centers_)
+    assert fits[0].inertia_ == fits[1].inertia_

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
+
 from sparsecluster import _core
 from sparsecluster.kmeans.setting import Setting
-from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.rows import Rows
 
 
 def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: int) -> str:
     """The algorithm to run; 'auto' in place of Elkan where its bounds do not fit."""
-    check_name("algorithm", algorithm, _core.ALGORITHMS)
     if algorithm == "auto" and rows.streamed:
         return "lloyd"  # the others spare distances, not the reading, and keep floats for each row
     if algorithm.startswith("elkan") and n_clusters == 1:
@@ -35,6 +35,13 @@ def choose_algorithm(algorithm: str, rows: Rows, n_clusters: int, memory_limit: 
             )
             return "auto"
     return algorithm
+
+
+def nearest_labels(rows: Rows, centers: _core.Centers, setting: Setting) -> np.ndarray:
+    """For each row the nearest of the centers."""
+    labels = np.full(rows.n_rows, -1, dtype=np.int32)
+    make_assigner("lloyd", rows, setting).assign(centers, np.zeros(0), labels)
+    return labels
 
 
 def make_assigner(algorithm: str, rows: Rows, setting: Setting) -> _core.Assigner:

@@ -84,7 +84,7 @@ def run_batches(
                 rows=len(ids),
             )
             history.append(record)
-            stopped = bool(on_iteration(record))
+            stopped = on_iteration(record)
             # The first batch meets the centers where the seeding put them: rows, not means.
             if len(history) > 1:
                 smoothed.add(learned.cost / total, learned.shift)

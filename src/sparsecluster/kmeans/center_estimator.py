@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from sparsecluster import _core
 from sparsecluster.base import SparseEstimator
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.assignment import make_assigner
+from sparsecluster.kmeans.assignment import nearest_labels
 from sparsecluster.kmeans.lookup import CentersByFeature
 from sparsecluster.kmeans.seeding.starting import check_method
-from sparsecluster.kmeans.setting import Setting
+from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, Metric, metric_of
@@ -213,6 +213,17 @@ class CenterEstimator(
         n_threads = effective_n_threads(self.n_threads)
         return threads_for(rows.core.nnz * self.n_clusters, n_threads)
 
+    def _setting(
+        self, rows: Rows, weights: np.ndarray | None, random_state: np.random.RandomState
+    ) -> SeedSetting:
+        return SeedSetting(
+            random_state=random_state,
+            weights=weights,
+            memory_limit=effective_memory_limit(self.memory_limit),
+            n_threads=self._threads_for(rows),
+            metric=metric_of(self.metric),
+        )
+
     def _met(self, rows: Rows) -> tuple[Rows, _core.Centers, int]:
         """Rows and centers in the same columns, and the threads that they are worth."""
         n_threads, centers = effective_n_threads(self.n_threads), self.cluster_centers_
@@ -223,26 +234,18 @@ class CenterEstimator(
         return rows, core, threads_for(rows.core.nnz * core.n_clusters, n_threads)
 
     def _assign(self, rows: Rows, centers: _core.Centers, n_threads: int) -> np.ndarray:
-        labels = np.full(rows.n_rows, -1, dtype=np.int32)
-        setting = Setting(
-            n_threads=n_threads,
-            memory_limit=effective_memory_limit(self.memory_limit),
-            metric=self._measure(),
-        )
-        assigner = make_assigner("lloyd", rows, setting)
-        assigner.assign(centers, np.zeros(0), labels)
-        return labels
+        memory_limit = effective_memory_limit(self.memory_limit)
+        setting = Setting(n_threads=n_threads, memory_limit=memory_limit, metric=self._measure())
+        return nearest_labels(rows, centers, setting)
 
     def _looked_up(self, rows: Rows) -> np.ndarray | None:
         """Labels of a few rows by the lists of a model file; None where there are none of use."""
         lists = self._by_feature
         if lists is None or lists.of is not self.cluster_centers_:
             return None
-        if lists.of.data.flags.writeable:
-            return None  # the centers may have been changed
-        if not self._measure().useful(rows.core.norm2).all():
-            return None
-        return lists.nearest(rows)
+        changed = lists.of.data.flags.writeable  # or may have been
+        useful = self._measure().useful(rows.core.norm2).all()
+        return lists.nearest(rows) if useful and not changed else None
 
     # --- files --------------------------------------------------------------------------------
 

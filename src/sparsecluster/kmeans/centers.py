@@ -38,10 +38,7 @@ def from_core(centers: _core.Centers) -> sp.csr_array:
 def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
     """Starting centers from outside: an array or sparse matrix of the right shape, all finite."""
     given = check_input(given, "init")
-    if sp.issparse(given):
-        given = sp.csr_array(given)
-    else:
-        given = np.asarray(given)
+    given = sp.csr_array(given) if sp.issparse(given) else np.asarray(given)
     if given.shape != (n_clusters, n_features):
         clusters_match = given.shape[:1] == (n_clusters,)
         wrong = f"features of the data {n_features}" if clusters_match else f"clusters {n_clusters}"
@@ -73,8 +70,7 @@ def check_stored(centers: Any, *, verify: bool) -> Any:
         values = centers.data if sp.issparse(centers) else centers
         largest = float(max(-values.min(initial=0.0), values.max(initial=0.0)))
         # The norms themselves take longer, and are rarely in doubt.
-        if not largest * (largest / LARGEST_NORM2) * centers.shape[1] <= 1:
-            norm2 = to_core(centers).norm2
-            if not np.all(norm2 <= LARGEST_NORM2):
-                raise ValueError("has centers that are not finite, or too large to square")
+        doubtful = not largest * (largest / LARGEST_NORM2) * centers.shape[1] <= 1
+        if doubtful and not np.all(to_core(centers).norm2 <= LARGEST_NORM2):
+            raise ValueError("has centers that are not finite, or too large to square")
     return centers

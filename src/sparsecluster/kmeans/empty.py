@@ -16,11 +16,6 @@ COINCIDES = 2.0**-40
 PART = 1 << 20
 
 
-def empty_clusters(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
-    """Clusters without a row of positive weight."""
-    return np.flatnonzero(_sizes(labels, weights, n_clusters) == 0)
-
-
 def refill(
     rows: Rows,
     centers: _core.Centers,
@@ -35,6 +30,8 @@ def refill(
     """
     sizes = _sizes(labels, weights, centers.n_clusters)
     empty = list(np.flatnonzero(sizes == 0))
+    if not empty:
+        return [], []
     distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
     norm2 = rows.core.norm2[: len(labels)]
     movable = distance2 > COINCIDES**2 * norm2
@@ -70,8 +67,10 @@ def _sizes(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> n
     return sizes
 
 
-def warn_fewer_distinct(found: int, n_clusters: int) -> None:
-    """Say that the number of clusters shrinks (SparseKmeans, appendix B.2)."""
+def warn_if_fewer(found: int, n_clusters: int) -> None:
+    """Say so where the number of clusters shrinks (SparseKmeans, appendix B.2)."""
+    if found >= n_clusters:
+        return
     warnings.warn(
         f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}). "
         f"Possibly due to duplicate points in X. The clustering continues with {found} clusters; "

@@ -16,14 +16,10 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.loop import Loop, Task, iterate
 from sparsecluster.kmeans.seeding.starting import starting_centers
-from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.kmeans.state import Clustering, RunState
-from sparsecluster.kmeans.stopping import shift_tolerance
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
-from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.parameters import By, Choice, Flag
-from sparsecluster.rows.resources import effective_memory_limit
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run import restarts
 from sparsecluster.run.history import Callback, IterationRecord
@@ -217,13 +213,9 @@ class KMeans(CenterEstimator):
         rows = self._rows_to_fit(X)
         weights = check_weights(sample_weight, rows)
         names = check_feature_names(feature_names, rows.n_features)
-        memory_limit = effective_memory_limit(self.memory_limit)
-        algorithm = assignment.choose_algorithm(self.algorithm, rows, self.n_clusters, memory_limit)
-        setting = Setting(
-            weights=weights,
-            memory_limit=memory_limit,
-            n_threads=self._threads_for(rows),
-            metric=metric_of(self.metric),
+        setting = self._setting(rows, weights, check_random_state(self.random_state))
+        algorithm = assignment.choose_algorithm(
+            self.algorithm, rows, self.n_clusters, setting.memory_limit
         )
         init, points = self.init, rows
         # A function gets X as it is.
@@ -238,9 +230,10 @@ class KMeans(CenterEstimator):
             columns=columns,
             algorithm=algorithm,
             max_iter=self.max_iter,
-            tolerance=shift_tolerance(self.tol, columns),
+            tolerance=self.tol * columns.mean_variance,
         )
-        same_fit = self._fingerprint(rows, weights) if self.checkpoint is not None else {}
+        deciding = {name: getattr(self, name) for name in DECIDING}
+        same_fit = {} if self.checkpoint is None else fingerprint(deciding, rows, weights)
         best = self._best_run(task, init, same_fit)
         centers = centers_.from_core(best.centers)
         if occurring is not None:
@@ -268,19 +261,16 @@ class KMeans(CenterEstimator):
     def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> Clustering:
         """The run of the lowest cost, of those from several starts."""
         n_init, n_threads = self._n_init, task.setting.n_threads
-        random_state = check_random_state(self.random_state)
-        seeds = random_state.randint(np.iinfo(np.int32).max, size=n_init)
+        seeds = task.setting.random_state.randint(np.iinfo(np.int32).max, size=n_init)
         # A function of the user's may not stand being called from several threads.
         together = min(n_init, n_threads) if isinstance(self.init, str) else 1
 
         def run_from(run: int, n_threads: int, on_iteration: Callback) -> Clustering:
-            setting = SeedSetting(
-                **{**vars(task.setting), "n_threads": n_threads},
-                random_state=np.random.RandomState(seeds[run]),
+            setting = replace(
+                task.setting, n_threads=n_threads, random_state=np.random.RandomState(seeds[run])
             )
             file = saved.run(run) if saved else None
-            own = replace(task, setting=setting, run=run)
-            return self._run(own, setting, init, file, on_iteration)
+            return self._run(replace(task, setting=setting, run=run), init, file, on_iteration)
 
         with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
             seeds = saved.seeds(seeds) if saved else seeds
@@ -298,24 +288,19 @@ class KMeans(CenterEstimator):
         return best
 
     def _run(
-        self,
-        task: Task,
-        setting: SeedSetting,
-        init: Any,
-        file: StateFile | None,
-        on_iteration: Callback,
+        self, task: Task, init: Any, file: StateFile | None, on_iteration: Callback
     ) -> Clustering:
         """One run, from its start or from where it was."""
         state = RunState.load(file, task.rows) if file else None
         if state is None:
             state = RunState.at(
-                starting_centers(init, task.rows, self.n_clusters, setting, self.init_options)
+                starting_centers(init, task.rows, self.n_clusters, task.setting, self.init_options)
             )
             self._show(f"Initialization complete, run {task.run}")
             if file:
                 state.save(file)
         if state.finished or state.refining:
-            clustering = Clustering.reached(state, task.rows, setting)
+            clustering = Clustering.reached(state, task.rows, task.setting)
         else:
 
             def observe(record: IterationRecord, loop: Loop) -> Any:
@@ -338,11 +323,6 @@ class KMeans(CenterEstimator):
         if file and not clustering.stopped:
             clustering.state().save(file)
         return clustering
-
-    def _fingerprint(self, rows: Rows, weights: np.ndarray | None) -> dict[str, Any]:
-        """What tells this fit from others, in a checkpoint."""
-        parameters = {name: getattr(self, name) for name in DECIDING}
-        return fingerprint(parameters, rows, weights)
 
     def get_state(self) -> dict[str, Any]:
         """What was fitted, in arrays and what JSON can hold."""

@@ -3,6 +3,7 @@ rows' own features are read."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,22 @@ from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.fields import check_array_of
 
 LARGE = 200_000  # entries of centers that are worth storing twice
+TYPES = {"indptr": np.int64, "clusters": np.int32, "values": np.float64, "norm2": np.float64}
 WORTH_IT = 8  # times the entries of all centers, over those that are read
 
 
+@dataclass
 class CentersByFeature:
     """For each feature the centers that have it, and their values there.
 
     What comes from a file is checked where it is used, list by list.
     """
 
-    def __init__(
-        self,
-        indptr: np.ndarray,
-        clusters: np.ndarray,
-        values: np.ndarray,
-        norm2: np.ndarray,
-        of: Any,
-    ) -> None:
-        self.indptr, self.clusters, self.values, self.norm2 = indptr, clusters, values, norm2
-        self.of = of  #: the centers, as the estimator shows them
+    indptr: np.ndarray
+    clusters: np.ndarray
+    values: np.ndarray
+    norm2: np.ndarray
+    of: Any  #: the centers, as the estimator shows them
 
     @classmethod
     def arrays(cls, centers: Any) -> dict[str, np.ndarray] | None:
@@ -39,30 +37,21 @@ class CentersByFeature:
         if not sp.issparse(centers) or centers.nnz < max(LARGE, centers.shape[1] // 4):
             return None
         turned = sp.csc_array(centers)
-        return {
-            "indptr": turned.indptr.astype(np.int64),
-            "clusters": turned.indices.astype(np.int32),
-            "values": turned.data.astype(np.float64),
-            "norm2": np.asarray(sp.csr_array(centers).power(2).sum(axis=1)).ravel(),
-        }
+        norm2 = np.asarray(sp.csr_array(centers).power(2).sum(axis=1)).ravel()
+        arrays = (turned.indptr, turned.indices, turned.data, norm2)
+        return {name: array.astype(TYPES[name]) for name, array in zip(TYPES, arrays, strict=True)}
 
     @classmethod
     def restored(cls, arrays: dict[str, Any], centers: Any) -> CentersByFeature:
         """From stored arrays, if their lengths fit; lists are checked where they are used."""
         if not sp.issparse(centers):
             raise ValueError("has dense centers by feature")
-        types = {
-            "indptr": np.int64,
-            "clusters": np.int32,
-            "values": np.float64,
-            "norm2": np.float64,
-        }
-        parts = [check_array_of(arrays[name], types[name], 1, "by_feature") for name in types]
-        indptr, clusters, values, norm2 = parts
-        lengths = (len(norm2), len(indptr), len(clusters), len(values))
-        if lengths != (centers.shape[0], centers.shape[1] + 1, centers.nnz, centers.nnz):
+        for name, dtype in TYPES.items():
+            check_array_of(arrays[name], dtype, 1, "by_feature")
+        lengths = tuple(len(arrays[name]) for name in TYPES)
+        if lengths != (centers.shape[1] + 1, centers.nnz, centers.nnz, centers.shape[0]):
             raise ValueError("has centers by feature of another length")
-        return cls(indptr, clusters, values, norm2, centers)
+        return cls(**{name: arrays[name] for name in TYPES}, of=centers)
 
     def nearest(self, rows: Rows) -> np.ndarray | None:
         """The nearest center of each row; None where reading all centers would take less time."""

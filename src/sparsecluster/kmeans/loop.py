@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,10 +13,9 @@ import numpy as np
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import make_assigner
-from sparsecluster.kmeans.empty import empty_clusters, refill, warn_fewer_distinct
-from sparsecluster.kmeans.setting import Setting
+from sparsecluster.kmeans.empty import refill, warn_if_fewer
+from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.state import Clustering, RunState
-from sparsecluster.kmeans.stopping import total_shift
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord
 
@@ -29,11 +29,11 @@ class Task:
     """What a run is to do: which rows it clusters, how, and when it has done enough."""
 
     rows: Rows
-    setting: Setting
+    setting: SeedSetting
     columns: _core.ColumnStats
     algorithm: str = "auto"
     max_iter: int = 300
-    tolerance: float = 0.0  #: of the sum of the squared shifts of the centers
+    tolerance: float = 0.0  #: of the sum of the squared shifts of the centers (eq. A.1)
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
     run: int = 0  #: its number among the runs of a fit
 
@@ -98,7 +98,7 @@ class Loop:
         record = IterationRecord(
             iteration=len(self.history) + 1,
             cost=cost,
-            shift=total_shift(self._shift),
+            shift=math.fsum(self._shift * self._shift),
             moved=moved,
             distances=found.distances,
             seconds=time.perf_counter() - started,
@@ -115,14 +115,12 @@ class Loop:
 
     def _refill(self, labels: np.ndarray, weights: np.ndarray | None) -> list[int]:
         """Rows that went into clusters that were empty; a cluster that nothing can fill goes."""
-        rows, setting, centers = self.task.rows, self.task.setting, self.centers
-        if not len(empty_clusters(labels, weights, centers.n_clusters)):
-            return []
-        refilled, hopeless = refill(rows, centers, labels, weights, setting)
+        rows = self.task.rows
+        refilled, hopeless = refill(rows, self.centers, labels, weights, self.task.setting)
         for row in refilled:
             self._assigner.forget(row)
         if hopeless and len(labels) == rows.n_rows:
-            self._begin(drop_clusters(centers, labels, hopeless))
+            self._begin(drop_clusters(self.centers, labels, hopeless))
         return refilled
 
     def state(self) -> RunState:
@@ -165,7 +163,7 @@ class Loop:
 
 def drop_clusters(centers: _core.Centers, labels: np.ndarray, empty: list[int]) -> _core.Centers:
     """Without the clusters that nothing can fill; the labels of the others change in place."""
-    warn_fewer_distinct(centers.n_clusters - len(empty), centers.n_clusters)
+    warn_if_fewer(centers.n_clusters - len(empty), centers.n_clusters)
     kept = np.setdiff1d(np.arange(centers.n_clusters), empty)
     renumbered = np.full(centers.n_clusters, -1, dtype=np.int32)
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)

@@ -18,7 +18,6 @@ from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.nested import NestedBatches
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.state import RunState
-from sparsecluster.kmeans.stopping import shift_tolerance
 from sparsecluster.kmeans.stream import Stream, check_sums, what_was_seen
 from sparsecluster.kmeans.stream_estimator import StreamEstimator
 from sparsecluster.rows.checks import check_feature_names, check_weights
@@ -225,7 +224,7 @@ class MiniBatchKMeans(StreamEstimator):
             rows=rows,
             setting=setting,
             columns=columns,
-            tolerance=shift_tolerance(self.tol, columns),
+            tolerance=self.tol * columns.mean_variance,
             max_iter=self.max_iter,
             limit=limit,
         )
@@ -261,7 +260,7 @@ class MiniBatchKMeans(StreamEstimator):
             batch_size=min(self._batch_rows, rows.n_rows),
             max_passes=self.max_iter,
             max_no_improvement=self.max_no_improvement,
-            tolerance=shift_tolerance(self.tol, columns),
+            tolerance=self.tol * columns.mean_variance,
             on_iteration=self._reporter(),
         )
         labels = None

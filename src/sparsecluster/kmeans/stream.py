@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.setting import Setting
-from sparsecluster.kmeans.stopping import total_shift
 from sparsecluster.rows.metric import Metric
 from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.rows import Rows
@@ -186,7 +185,7 @@ class Stream:
         shift, distance2 = self._learner.learn(rows.core, weights, labels, n_threads)
         weighted = distance2 if weights is None else weights * distance2
         self._replace_starved(rows, weighted)
-        return BatchResult(labels, cost=math.fsum(weighted), shift=total_shift(shift))
+        return BatchResult(labels, cost=math.fsum(weighted), shift=math.fsum(shift * shift))
 
     def _replace_starved(self, rows: Rows, weighted: np.ndarray) -> None:
         """Put centers that saw next to nothing where rows of this batch are far from theirs."""

@@ -196,17 +196,6 @@ class StreamEstimator(CenterEstimator):
             made_with=self._frozen,
         )
 
-    def _setting(
-        self, rows: Rows, weights: np.ndarray | None, random_state: np.random.RandomState
-    ) -> SeedSetting:
-        return SeedSetting(
-            random_state=random_state,
-            weights=weights,
-            memory_limit=effective_memory_limit(self.memory_limit),
-            n_threads=self._threads_for(rows),
-            metric=metric_of(self.metric),
-        )
-
     @property
     def cluster_centers_(self) -> Any:
         """The centers as they are now."""

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sparsecluster import _core
 from sparsecluster.rows.sharing import share_out
 from sparsecluster.run.history import Callback, IterationRecord
 
-
-class Stoppable(Protocol):
-    """What a run gives: it knows whether a callback ended it."""
-
-    stopped: bool
-
-
-Result = TypeVar("Result", bound=Stoppable)
+Result = TypeVar("Result")
 
 
 def run_all(
@@ -32,11 +25,6 @@ def run_all(
 
     A callback that asks to stop ends all: runs that did not start are left out.
     """
-    if together <= 1:
-        found: list[Result] = []
-        while len(found) < n_runs and not (found and found[-1].stopped):
-            found.append(run_from(len(found), n_threads, on_iteration))
-        return found
     token, stop, one_at_a_time = _core.StopToken(), threading.Event(), threading.Lock()
 
     def report(record: IterationRecord) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.kmeans.empty import warn_fewer_distinct
+from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.loop import Task, iterate
 from sparsecluster.kmeans.seeding.shared import draw_by_distance, means, n_candidates
 from sparsecluster.kmeans.setting import SeedSetting
@@ -52,6 +52,5 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
             float(distance2[found.labels == side].sum()) if len(halves[side]) > 1 else 0.0
             for side in (0, 1)
         ]
-    if len(parts) < n_clusters:
-        warn_fewer_distinct(len(parts), n_clusters)
+    warn_if_fewer(len(parts), n_clusters)
     return means(rows, parts, setting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import scipy.sparse as sp
 
-from sparsecluster.kmeans.empty import warn_fewer_distinct
+from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.seeding.shared import farthest_rows, mean_row
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.rows.rows import Rows
@@ -14,6 +14,5 @@ def furthest_first(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_
     """The mean, then again and again the row farthest from all centers so far."""
     mean = setting.metric.centers(mean_row(rows, setting))
     found = farthest_rows(rows, n_clusters - 1, setting, start=mean)
-    if len(found) + 1 < n_clusters:
-        warn_fewer_distinct(len(found) + 1, n_clusters)
+    warn_if_fewer(len(found) + 1, n_clusters)
     return sp.csr_array(sp.vstack([mean, rows.take(found)], format="csr"))

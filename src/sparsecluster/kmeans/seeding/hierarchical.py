@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.kmeans.empty import warn_fewer_distinct
+from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.seeding.random_rows import random_rows
 from sparsecluster.kmeans.seeding.shared import means
 from sparsecluster.kmeans.setting import SeedSetting
@@ -34,6 +34,5 @@ def hierarchical(
     condensed = np.sqrt(np.maximum(distance2[np.triu_indices(len(drawn), 1)], 0.0))
     labels = fcluster(linkage(condensed, "ward"), n_clusters, "maxclust") - 1
     parts = [drawn[labels == cluster] for cluster in range(labels.max() + 1)]
-    if len(parts) < n_clusters:
-        warn_fewer_distinct(len(parts), n_clusters)
+    warn_if_fewer(len(parts), n_clusters)
     return means(rows, parts, setting)

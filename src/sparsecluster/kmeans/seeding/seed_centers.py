@@ -165,10 +165,7 @@ def kmeans_plusplus(
                 f"The length of x_squared_norms {length} should be equal to the length of "
                 f"n_samples {X.n_rows}."
             )
-    options: dict[str, Any] = {}
-    if n_local_trials is not None:
-        check_number("n_local_trials", n_local_trials, Integral, 1)
-        options["n_local_trials"] = n_local_trials
+    options: dict[str, Any] = {} if n_local_trials is None else {"n_local_trials": n_local_trials}
     centers, indices = seed_centers(
         X,
         n_clusters,

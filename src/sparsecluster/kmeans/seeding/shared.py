@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.assignment import make_assigner
+from sparsecluster.kmeans.assignment import nearest_labels
 from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.rows.rows import Rows
 
@@ -51,9 +51,7 @@ def nearest_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each row the nearest of the centers, and its squared distance."""
     core = centers_.to_core(centers)
-    labels = np.full(rows.n_rows, -1, dtype=np.int32)
-    assigner = make_assigner("lloyd", rows, setting)
-    assigner.assign(core, np.zeros(0), labels)
+    labels = nearest_labels(rows, core, setting)
     return labels, _core.own_distances(rows.core, core, labels, setting.n_threads)
 
 
@@ -86,12 +84,11 @@ def means(rows: Rows, parts: list[np.ndarray], setting: SeedSetting) -> sp.csr_a
 
     Where a mean cannot be a center, having no direction, the first row of the list takes its place.
     """
-    shares, members = [], []
+    shares, members = [], list(parts)
     for part in parts:
         share = np.ones(len(part)) if setting.weights is None else setting.weights[part]
         total = share.sum()
         shares.append(share / total if total > 0 else np.full(len(part), 1 / len(part)))
-        members.append(part)
     means = _combined(rows, members, shares)
     largest = abs(means).max(axis=1).toarray().ravel()
     lost = np.flatnonzero(~setting.metric.useful(np.where(largest < 1e-12, 0.0, largest)))

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.empty import warn_fewer_distinct
+from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.seeding.registry import METHODS
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.rows.parameters import check_name, check_number
@@ -60,8 +60,7 @@ def seed_by_name(
     if sp.issparse(found):
         centers = sp.csr_array(found, dtype=np.float64)
         return setting.metric.centers(centers), None
-    if len(found) < n_clusters:
-        warn_fewer_distinct(len(found), n_clusters)
+    warn_if_fewer(len(found), n_clusters)
     return rows.take(found), (found if eligible is None else eligible[found])
 
 
