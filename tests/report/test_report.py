@@ -21,7 +21,7 @@ from sparsecluster import (
 )
 from sparsecluster.cli import app
 from sparsecluster.formats import text as text_reader
-from sparsecluster.report.content import MOST_CLUSTERS
+from sparsecluster.report.facts import MOST_CLUSTERS
 from sparsecluster.report.plots import line_plot, size_plot
 from sparsecluster.report.report import write_report
 from sparsecluster.report.templating import shorten

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partialmethod
+from typing import TYPE_CHECKING
 
 from sparsecluster.kmeans.kmeans import KMeans
 from sparsecluster.rows.parameters import Choice
-from sparsecluster.run.history import Callback
 
 
 class SphericalKMeans(KMeans):
@@ -37,45 +37,5 @@ class SphericalKMeans(KMeans):
 
     _parameters = KMeans._parameters | {"metric": Choice(["cosine"])}
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        metric: str = "cosine",
-        zero_rows: str = "error",
-        init: Any = "k-means++",
-        init_options: dict[str, Any] | None = None,
-        n_init: int | str = 1,
-        algorithm: str = "auto",
-        refine: str | None = None,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        n_threads: int | None = None,
-        memory_limit: int | str | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        checkpoint: Any = None,
-        checkpoint_every: float | str = 60,
-        copy_x: bool = True,
-    ) -> None:
-        super().__init__(
-            n_clusters,
-            metric=metric,
-            zero_rows=zero_rows,
-            init=init,
-            init_options=init_options,
-            n_init=n_init,
-            algorithm=algorithm,
-            refine=refine,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=random_state,
-            n_threads=n_threads,
-            memory_limit=memory_limit,
-            verbose=verbose,
-            callback=callback,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            copy_x=copy_x,
-        )
+    if not TYPE_CHECKING:  # where the signature of KMeans says the same
+        __init__ = partialmethod(KMeans.__init__, metric="cosine")

@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster import __version__
 from sparsecluster.report import sections, table
-from sparsecluster.report.content import Content
-from sparsecluster.report.facts import fitted_sizes, neighbors, survey, texts_of
-from sparsecluster.report.templating import check_jinja, render, source
+from sparsecluster.report.facts import Content, fitted_sizes, neighbors, survey, texts_of
+from sparsecluster.report.templating import check_jinja, render
 from sparsecluster.rows.parameters import check_number
 from sparsecluster.storage.atomic import atomic_file
 
@@ -129,7 +128,7 @@ def _texts(content: Content, rows: Any, texts: Any) -> dict[int, str]:
 
 
 def _page(content: Content, title: str) -> str:
-    script = source("sort.js")
+    script = render("sort.js")
     # The page's own script alone may run, by its hash: should a text of the data ever be taken for
     # markup, it can neither run nor load anything.
     digest = hashlib.sha256(f"\n{script}".encode()).digest()

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster.report.content import Content, largest_first
-from sparsecluster.report.facts import Survey
+from sparsecluster.report.facts import Content, Survey, largest_first
 from sparsecluster.report.plots import line_plot, size_plot
 from sparsecluster.report.templating import shorten
 from sparsecluster.rows.errors import counted

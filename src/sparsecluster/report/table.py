@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparsecluster.report.content import Content
-from sparsecluster.report.facts import Survey
+from sparsecluster.report.facts import Content, Survey
 
 MOST_PAIRS = 8
 TERMS_OF_A_PAIR = 4
@@ -16,14 +15,9 @@ def table(content: Content) -> dict[str, Any]:
     found = [] if content.neighbors is None else content.neighbors.pairs(MOST_PAIRS)
     left_out = content.n_clusters - len(content.shown)
     return {
-        "heads": _heads(content),
         "lines": [_line(content, cluster) for cluster in content.shown],
         "left_out": f"{left_out:,}" if left_out else "",
-        "linked": content.shown,
-        "named": len(content.names) > 0,
-        "cosine": content.cosine,
-        "surveyed": content.survey is not None,
-        "texts": content.texts,
+        "content": content,
         "pairs": [(one, other, f"{similarity:.3f}") for one, other, similarity in found],
         "top_terms": {
             cluster: content.top_terms(cluster, TERMS_OF_A_PAIR)[0]
@@ -31,22 +25,6 @@ def table(content: Content) -> dict[str, Any]:
             for cluster in pair[:2]
         },
     }
-
-
-def _heads(content: Content) -> list[tuple[str, str]]:
-    heads = [("cluster", "number")]
-    if content.sizes is not None:
-        heads += [("rows seen" if content.counts_seen else "rows", "number"), ("share", "number")]
-    if content.other_data:
-        heads.append(("rows given", "number"))
-    with_rows = content.survey is not None and len(content.survey.nearest[0])
-    columns = "top terms" if len(content.names) else "top columns"
-    heads.append((columns + (" and nearest rows" if with_rows else ""), "about"))
-    if content.survey is not None:
-        heads += [("mean squared distance", "number"), ("share of cost", "number")]
-    if content.neighbors is not None:
-        heads.append(("most similar", "number"))
-    return heads
 
 
 def _line(content: Content, cluster: int) -> dict[str, Any]:
@@ -57,7 +35,6 @@ def _line(content: Content, cluster: int) -> dict[str, Any]:
         "terms": _terms(content, cluster),
         "nearest_rows": [] if survey is None else survey.nearest_rows(cluster),
         "costs": [] if survey is None else _cost_cells(survey, cluster),
-        "similar": _similar(content, cluster),
     }
 
 
@@ -102,16 +79,3 @@ def _cost_cells(survey: Survey, cluster: int) -> list[dict[str, Any]]:
         _cell("mean squared distance", cost / max(size, 1), mean),
         _cell("share of cost", share, f"{share:.2%}", bar=share / largest),
     ]
-
-
-def _similar(content: Content, cluster: int) -> dict[str, Any] | None:
-    found = content.neighbors
-    if found is None:
-        return None
-    return {
-        "cluster": int(found.similar[cluster]),
-        "value": f"{found.similarity[cluster]:.12g}",
-        "similarity": f"{found.similarity[cluster]:.3f}",
-        "nearest": int(found.nearest[cluster]),
-        "distance": "" if content.cosine else f"{found.distance[cluster]:.3g}",
-    }

@@ -30,15 +30,6 @@ def render(template: str, **values: Any) -> Any:
     return Markup(_environment().get_template(template).render(**values))
 
 
-def source(template: str) -> Any:
-    """The text of a template as it is."""
-    from markupsafe import Markup
-
-    environment = _environment()
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, template)[0])
-
-
 def shorten(value: Any, longest: int) -> str:
     """Text on one line, cut where it is too long."""
     # Only the start is looked at: a text may be a whole book.

@@ -1,10 +1,18 @@
-"""Draws by distance, one center after another: k-means++, greedy and plain, and spkm++."""
+"""Draws by distance: k-means++, greedy and plain, spkm++, and what approximates them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from sparsecluster.kmeans.seeding.shared import draw_by_distance, n_candidates
+from sparsecluster import _core
+from sparsecluster.kmeans.seeding.shared import (
+    draw_by_distance,
+    first_row,
+    n_candidates,
+    nearest_of,
+)
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.rows.rows import Rows
 
@@ -29,3 +37,47 @@ def spkm_plusplus(rows: Rows, n_clusters: int, setting: SeedSetting) -> np.ndarr
     adds up to the objective 1.5 n - sum cos that it is divided by, and the theorem is about it.
     """
     return draw_by_distance(rows, n_clusters, setting, 1, setting.metric.floor)
+
+
+def mcmc(
+    rows: Rows, n_clusters: int, setting: SeedSetting, *, chain_length: int = 100
+) -> np.ndarray:
+    """Markov chains in place of the passes of k-means++, or spkm++ (Bachem et al. 2016)."""
+    first = first_row(rows, setting)
+    chain_seed = int(setting.random_state.randint(np.iinfo(np.int64).max, dtype=np.int64))
+    indices = _core.chain_seeds(
+        rows.core, n_clusters, int(chain_length), first, chain_seed, setting.weights,
+        setting.metric.floor, setting.n_threads,
+    )  # fmt: skip
+    return np.asarray(indices)
+
+
+def kmeans_parallel(
+    rows: Rows, n_clusters: int, setting: SeedSetting, *, oversampling: float = 2.0, rounds: int = 5
+) -> np.ndarray:
+    """k-means|| (Bahmani et al. 2012): a few rounds of many draws, then greedy k-means++ on them.
+
+    `oversampling` times `n_clusters` rows are expected per round.
+    """
+    weights = np.ones(rows.n_rows) if setting.weights is None else setting.weights
+    chosen = np.array([first_row(rows, setting)])
+    distance2 = nearest_of(rows, rows.take(chosen), setting)[1]
+    for _ in range(int(rounds)):
+        chance = weights * distance2
+        total = chance.sum()
+        if not total > 0:
+            break
+        drawn = setting.random_state.random_sample(rows.n_rows)
+        new = np.flatnonzero(drawn * total < oversampling * n_clusters * chance)
+        if len(new):
+            distance2 = np.minimum(distance2, nearest_of(rows, rows.take(new), setting)[1])
+            chosen = np.concatenate([chosen, new])
+    chosen = np.unique(chosen)
+    if len(chosen) < n_clusters:
+        # Too few rounds for so many centers: the rest as k-means++ would.
+        return greedy_kmeans_plusplus(rows, n_clusters, setting)
+    nearest, _ = nearest_of(rows, rows.take(chosen), setting)
+    counts = np.bincount(nearest, weights, minlength=len(chosen))
+    few = rows.select(chosen)
+    found = greedy_kmeans_plusplus(few, n_clusters, replace(setting, weights=counts))
+    return chosen[found]

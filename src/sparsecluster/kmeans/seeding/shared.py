@@ -1,4 +1,4 @@
-"""What several ways to start share: draws by distance, nearest and farthest rows, means."""
+"""What several ways to start share: rows at random, draws by distance, nearest centers, means."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def first_row(rows: Rows, setting: SeedSetting) -> int:
     if setting.chances is None:
         return int(setting.random_state.randint(rows.n_rows))
     return int(setting.random_state.choice(rows.n_rows, p=setting.chances))
+
+
+def random_rows(rows: Rows, n_clusters: int, setting: SeedSetting) -> np.ndarray:
+    """Rows at random, in proportion to their weights, each at most once."""
+    chances = setting.chances
+    possible = rows.n_rows if chances is None else int(np.count_nonzero(chances))
+    return setting.random_state.choice(
+        rows.n_rows, min(possible, n_clusters), replace=False, p=chances
+    )
 
 
 def n_candidates(n_clusters: int) -> int:
@@ -53,30 +62,6 @@ def nearest_of(
     core = centers_.to_core(centers)
     labels = nearest_labels(rows, core, setting)
     return labels, _core.own_distances(rows.core, core, labels, setting.n_threads)
-
-
-def farthest_rows(
-    rows: Rows, count: int, setting: SeedSetting, *, start: sp.csr_array
-) -> np.ndarray:
-    """Row by row the one farthest from `start` and from all before; of equals the first."""
-    distance2 = nearest_of(rows, start, setting)[1]
-    if setting.weights is not None:
-        distance2 = np.where(setting.weights > 0, distance2, -1.0)
-    found: list[int] = []
-    while len(found) < count:
-        farthest = int(np.argmax(distance2))
-        if not distance2[farthest] > 0:
-            break
-        found.append(farthest)
-        distance2 = np.minimum(
-            distance2, nearest_of(rows, rows.take(np.array([farthest])), setting)[1]
-        )
-    return np.array(found, dtype=np.int64)
-
-
-def mean_row(rows: Rows, setting: SeedSetting) -> sp.csr_array:
-    """The mean of all rows, as a CSR array of one row."""
-    return means(rows, [np.arange(rows.n_rows)], setting)
 
 
 def means(rows: Rows, parts: list[np.ndarray], setting: SeedSetting) -> sp.csr_array:
