@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.formats.limits import refuse_empty_rows
+from sparsecluster.formats.limits import refuse_empty_rows, refuse_infinite
 from sparsecluster.formats.source import Block, ReadError
 from sparsecluster.formats.triples import Triples
 from sparsecluster.rows.rows import MAX_INDEX
@@ -115,20 +115,6 @@ def checked_block(
         indptr, indices, data = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
         refuse_infinite(data, place, "duplicate entries add up to")
     return Block(indptr=indptr, indices=indices.astype(np.int32, copy=False), data=data, done=done)
-
-
-def refuse_infinite(
-    values: np.ndarray, place: Callable[[int], str], what: str = "the value is"
-) -> None:
-    """Refuse NaN and infinity, with the place of the first."""
-    finite = np.isfinite(values)
-    if not finite.all():
-        entry = int(np.flatnonzero(~finite)[0])
-        kind = "NaN" if np.isnan(values[entry]) else "infinity"
-        raise ReadError(
-            f"{place(entry)}: {what} {kind}. Clean or impute the values first; an unknown entry of "
-            f"a sparse matrix is usually best left out."
-        )
 
 
 def csr_blocks(

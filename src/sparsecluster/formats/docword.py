@@ -67,13 +67,9 @@ class DocwordSource(NumberLinesSource):
                 break
         else:
             return None
-        names: list[str] = []
         with open_stream(path) as stream:
-            for text in whole_lines(stream, BLOCK_BYTES):
-                lines = bytes(text).removesuffix(b"\n").split(b"\n")
-                names += (line.decode(errors="replace").strip() for line in lines)
-        while names and not names[-1]:
-            names.pop()
+            text = b"".join(map(bytes, whole_lines(stream, BLOCK_BYTES))).rstrip()
+        names = [line.decode(errors="replace").strip() for line in text.splitlines()]
         if len(names) != n_columns:
             raise ReadError(
                 f"{path}: {len(names)} words for the {n_columns} columns of {self.path.name}. Put "

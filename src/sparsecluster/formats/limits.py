@@ -1,9 +1,11 @@
-"""How much a file may become: what all readers refuse, so that a small file fills neither memory
-nor disk."""
+"""What all readers refuse: files that would fill memory or disk, and values that are no numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 from sparsecluster.formats.source import ReadError
 
@@ -36,4 +38,18 @@ def refuse_empty_rows(path: Path, n_rows: int, n_entries: int) -> None:
             f"{path} claims {n_rows:,} rows for {n_entries:,} "
             f"{'entry' if n_entries == 1 else 'entries'}: this seems to be wrong. Leave out the "
             f"empty rows."
+        )
+
+
+def refuse_infinite(
+    values: np.ndarray, place: Callable[[int], str], what: str = "the value is"
+) -> None:
+    """Refuse NaN and infinity, with the place of the first."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        entry = int(np.flatnonzero(~finite)[0])
+        kind = "NaN" if np.isnan(values[entry]) else "infinity"
+        raise ReadError(
+            f"{place(entry)}: {what} {kind}. Clean or impute the values first; an unknown entry of "
+            f"a sparse matrix is usually best left out."
         )

@@ -17,8 +17,6 @@ from sparsecluster.formats.limits import refuse_empty_rows
 from sparsecluster.formats.source import Block, ReadError, Source
 from sparsecluster.formats.triples import Triples, blocks_of_triples
 
-LONGEST_NUMBER = 100  # characters
-NUMBERS = 1 << 16  # that are converted at a time
 INEXACT_IN_FLOAT32 = 1 << 24  # the next whole number is rounded to this one
 
 
@@ -78,7 +76,13 @@ class NumberLines:
         """All entries that follow, checked against what a header claimed."""
         found = 0
         while self._next_chunk():
-            rows, columns, values = self._parse(2 if kind == "pattern" else 3, dtype)
+            try:
+                rows, columns, values = _core.parse_numbers(
+                    self._chunk, 2 if kind == "pattern" else 3, dtype == "float64", self._n_threads
+                )
+            except _core.TextError as error:
+                line, reason = error.args
+                raise ReadError(f"{self.path}, line {self.line + line}: {reason}.") from None
             if found + len(rows) > n_entries:
                 raise ReadError(
                     f"{self._place(n_entries - found)}: there are more than the {n_entries} "
@@ -89,8 +93,12 @@ class NumberLines:
             columns -= 1
             entries = Triples(rows, columns, values, self._stream.done)
             entries.check(n_rows, n_columns, self._place, first=1)
-            if kind == "integer" and dtype == "float32":
-                self._refuse_inexact(values)
+            inexact = np.flatnonzero(np.abs(values) >= INEXACT_IN_FLOAT32)
+            if kind == "integer" and dtype == "float32" and len(inexact):
+                raise ReadError(
+                    f"{self._place(int(inexact[0]))}: {values[inexact[0]]:.0f} is too large for "
+                    f'whole numbers in float32. Read the file with dtype="float64".'
+                )
             # Chunks wait until they make a block.
             yield entries._replace(rows=rows.astype(np.int32), columns=columns.astype(np.int32))
             self.line += _core.count_lines(self._chunk, self._n_threads)
@@ -103,7 +111,9 @@ class NumberLines:
         while self._next_chunk():
             values = _numbers(bytes(self._chunk).split(), dtype)
             if values is None:
-                raise ReadError(f"{self._first_wrong()}: a finite number is needed.")
+                lines = enumerate(bytes(self._chunk).split(b"\n"), self.line + 1)
+                wrong = next(n for n, line in lines if _numbers(line.split(), dtype) is None)
+                raise ReadError(f"{self.path}, line {wrong}: a finite number is needed.")
             if found + len(values) > n_values:
                 raise ReadError(
                     f"{self.path}: there are more than the {n_values} numbers that the "
@@ -114,18 +124,6 @@ class NumberLines:
             self.line += _core.count_lines(self._chunk, self._n_threads)
             self._chunk = memoryview(b"")
         self._refuse_few(found, n_values)
-
-    def _first_wrong(self) -> str:
-        """The first line of the chunk with a word that is not a finite number."""
-        for number, line in enumerate(bytes(self._chunk).split(b"\n"), self.line + 1):
-            for word in line.split():
-                try:
-                    finite = len(word) <= LONGEST_NUMBER and np.isfinite(np.float32(word))
-                except ValueError:
-                    finite = False
-                if not finite:
-                    return f"{self.path}, line {number}"
-        return f"{self.path}, after line {self.line}"
 
     def _refuse_few(self, found: int, claimed: int) -> None:
         if found < claimed:
@@ -142,21 +140,6 @@ class NumberLines:
             self._chunk = next(self._chunks, self._chunk)
         return len(self._chunk) > 0
 
-    def _parse(self, n_columns: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        try:
-            return _core.parse_numbers(self._chunk, n_columns, dtype == "float64", self._n_threads)
-        except _core.TextError as error:
-            line, reason = error.args
-            raise ReadError(f"{self.path}, line {self.line + line}: {reason}.") from None
-
-    def _refuse_inexact(self, values: np.ndarray) -> None:
-        wrong = np.flatnonzero(np.abs(values) >= INEXACT_IN_FLOAT32)
-        if len(wrong):
-            raise ReadError(
-                f"{self._place(int(wrong[0]))}: {values[wrong[0]]:.0f} is too large for whole "
-                f'numbers in float32. Read the file with dtype="float64".'
-            )
-
     def _place(self, entry: int) -> str:
         """The line of an entry of the chunk; empty lines and comments are none."""
         for number, line in enumerate(bytes(self._chunk).split(b"\n"), self.line + 1):
@@ -169,16 +152,11 @@ class NumberLines:
 
 def _numbers(words: list[bytes], dtype: str) -> np.ndarray | None:
     """Words as numbers; None where one is not a finite number."""
-    values = np.empty(len(words), dtype)
-    for begin in range(0, len(words), NUMBERS):
-        # Some at a time: each takes as many bytes as the longest of them.
-        part = words[begin : begin + NUMBERS]
-        if max(map(len, part)) > LONGEST_NUMBER:
-            return None
-        try:
-            values[begin : begin + NUMBERS] = np.array(part, dtype=bytes).astype(dtype)
-        except ValueError:
-            return None
+    try:
+        with np.errstate(over="ignore"):
+            values = np.fromiter(map(float, words), dtype, len(words))
+    except ValueError:
+        return None
     return values if np.isfinite(values).all() else None
 
 

@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from sparsecluster.formats.limits import refuse_infinite
 from sparsecluster.formats.source import Block, ReadError
 
 BUCKETS = 128
@@ -31,22 +32,15 @@ class Triples(NamedTuple):
 
         Errors show indices as the file has them, counted from `first`.
         """
-        for name, index, limit in (
-            ("row", self.rows, n_rows),
-            ("column", self.columns, n_columns),
-        ):
+        sides = (("row", self.rows, n_rows), ("column", self.columns, n_columns))
+        for name, index, limit in sides:
             if len(index) and (index.min() < 0 or index.max() >= limit):
                 entry = int(np.flatnonzero((index < 0) | (index >= limit))[0])
                 raise ReadError(
                     f"{place(entry)}: {name} {int(index[entry]) + first} lies "
                     f"outside of {first} .. {limit - 1 + first}."
                 )
-        if not np.isfinite(self.values).all():
-            entry = int(np.flatnonzero(~np.isfinite(self.values))[0])
-            raise ReadError(
-                f"{place(entry)}: the value {self.values[entry]} is not a "
-                f"finite number. Clean or impute the values first."
-            )
+        refuse_infinite(self.values, place)
 
     @staticmethod
     def place(path: Path, position: int, entry: int) -> str:
@@ -123,13 +117,12 @@ class _Cutter:
             (entries.values, (entries.rows - rows.start, entries.columns)),
             shape=(len(rows), self.n_columns),
         ).tocsr()
-        if not np.isfinite(matrix.data).all():
-            entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+
+        def place(entry: int) -> str:
             row = rows.start + int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-            raise ReadError(
-                f"{self.path}: row {row}, column {matrix.indices[entry]} (from 0): entries of the "
-                f"same place add up to infinity."
-            )
+            return f"{self.path}: row {row}, column {matrix.indices[entry]} (from 0)"
+
+        refuse_infinite(matrix.data, place, "entries of the same place add up to")
         return Block(
             indptr=matrix.indptr.astype(np.int64),
             indices=matrix.indices.astype(np.int32, copy=False),
@@ -144,10 +137,8 @@ class _Cutter:
             return Triples(none, none, np.zeros(0, self.dtype), 1.0)
         if len(parts) == 1:
             return parts[0]
-        rows, columns, values, done = zip(*parts, strict=True)
-        return Triples(
-            np.concatenate(rows), np.concatenate(columns), np.concatenate(values), done[-1]
-        )
+        *arrays, done = zip(*parts, strict=True)
+        return Triples(*map(np.concatenate, arrays), done[-1])
 
 
 def _in_order(chunks: Iterable[Triples], n_rows: int, cutter: _Cutter) -> Iterator[Block]:
