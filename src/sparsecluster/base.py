@@ -19,7 +19,6 @@ from sparsecluster.rows.parameters import (
     Constraint,
     Function,
     check_number,
-    check_table,
     integer,
 )
 from sparsecluster.rows.recipe import Recipe
@@ -57,7 +56,8 @@ class SparseEstimator(BaseEstimator):
 
     def check_parameters(self) -> None:
         """Refuse parameters that cannot be, before any work."""
-        check_table(self._parameters, self)
+        for name, constraint in self._parameters.items():
+            constraint.check(name, getattr(self, name))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -33,35 +33,34 @@ SHORTEST_DOCSTRING = 15  # words
 # nouns with which any function is described.
 BOILERPLATE = frozenset(
     """
-    add added additional allow allowed allows always applied apply arg args argument arguments arr
-    array arrays attribute attributes automatically available base based behavior bool boolean call
-    callable called calling calls case cases change changed check class classes code compute
-    computed computes computing consistency contain containing contains convention convert
-    converted copy corresponding create created creates current currently data def default defaults
-    defined defines definition depending deprecated describe described describes description detail
-    details determine dict dictionary different directly doc docs docstring documentation does
-    doesn dtype effect element elements ensure entry equal equivalent error errors example examples
-    exception exist existing exists expected explicitly expression false final float floats
-    following follows form format func function functions generate get gets getting given gives
-    handle has have helper higher hold holds ignored implement implementation implemented
-    implements import include included includes including indicate indicates info information
-    initialize input inputs instance instances instead int integer integers internal internally
-    ints invalid isinstance isn item items iterable iterator keyword keywords know kwargs len
-    length level like list lists long look lower make makes match matches mean means method methods
-    mode module modules multiple must name named names nan ndarray ndarrays need needed needs new
-    non none nonetype normal note notes number numbers numpy obj object objects old omitted one
-    option optional options order original otherwise output outputs overridden override pair param
-    parameter parameters params particular pass passed passing perform performed point possible
-    present property provide provided provides public purpose put python raise raised raises
-    reading ref references related remove replace represent representation represents requested
-    require required requires respectively result resulting results return returned returning
-    returns rtype run same scalar scipy see self sequence set sets setting shape shaped should
-    similar simple simply single size sized sizes skip sklearn small specific specified specify
-    standard store stored str string strings structure subclass subclasses support supported
-    supports take taken takes test tests true tuple tuples type typeerror types underlying unless
-    unused update updated usage use used useful user users uses using usually valid value
-    valueerror values variable variables version versionadded versionchanged want warning way work
-    works write written wrong yield yields zero
+    add added additional allow allowed allows applied apply arg args argument arguments arr array
+    arrays attribute attributes automatically available base based behavior bool boolean callable
+    called calling calls case cases change changed check class classes code compute computed
+    computes computing consistency contain containing contains convention convert converted copy
+    corresponding create created creates current currently data def default defaults defined
+    defines definition depending deprecated described describes description details determine dict
+    dictionary different directly doc docs docstring documentation does doesn dtype effect element
+    elements ensure entry equal equivalent error errors example examples exception exist existing
+    exists expected explicitly expression false final float floats following follows form format
+    func function functions generate gets getting given gives handle helper higher hold holds
+    ignored implement implementation implemented implements import include included includes
+    including indicate indicates info information initialize input inputs instance instances
+    instead int integer integers internal internally ints invalid isinstance isn item items
+    iterable iterator keyword keywords know kwargs len length level like list lists long look lower
+    make makes match matches mean means method methods mode module modules multiple named names nan
+    ndarray ndarrays need needed needs new non nonetype normal note notes number numbers numpy obj
+    object objects old omitted option optional options order original output outputs overridden
+    override pair param parameter parameters params particular pass passed passing perform
+    performed point possible present property provide provided provides public purpose python raise
+    raised raises reading ref references related remove replace represent representation represents
+    requested require required requires respectively result resulting results return returned
+    returning returns rtype run scalar scipy self sequence set sets setting shape shaped similar
+    simple simply single size sized sizes skip sklearn small specific specified specify standard
+    store stored str string strings structure subclass subclasses support supported supports taken
+    takes test tests true tuple tuples type typeerror types underlying unless unused update updated
+    usage use used useful user users uses using usually valid value valueerror values variable
+    variables version versionadded versionchanged want warning way work works write written wrong
+    yield yields zero
     """.split()
 )
 

@@ -17,11 +17,16 @@ from sparsecluster.base import SparseEstimator
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.projection import METHODS as PROJECTIONS
-from sparsecluster.kmeans.seed_buffer import SeedBuffer, distinct_rows
 from sparsecluster.kmeans.seeding.shared import nearest_of
 from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
-from sparsecluster.kmeans.stream import Stream, StreamSetting, check_sums
+from sparsecluster.kmeans.stream import (
+    SeedBuffer,
+    Stream,
+    StreamSetting,
+    check_sums,
+    distinct_rows,
+)
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.checks import INPUT, check_weights
 from sparsecluster.rows.metric import metric_of

@@ -75,7 +75,7 @@ def metalabels(
     labels = _members(Y, instances.shape[0], n_labels)
     dtype = instances.dtype
     instances = instances.astype(np.float64, copy=False)
-    counts, columns, values = [], [], []
+    blocks = []
     for begin, end in _blocks_of_labels(labels, instances):
         sums = sp.csr_array(labels[begin:end] @ instances)
         sums.sort_indices()
@@ -83,15 +83,13 @@ def metalabels(
         if norm is not None:
             entries = np.diff(sums.indptr)
             sums.data /= np.repeat(row_lengths(entries, sums.data), entries)
-        block = _rounded(sums, dtype, begin)
-        counts.append(np.diff(block.indptr))
-        columns.append(block.indices.astype(np.int32, copy=False))
-        values.append(block.data)
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts), dtype=np.int64)])
-    if indptr[-1] <= MAX_INDEX:
-        indptr = indptr.astype(np.int32)  # scipy would widen the indices to match
-    shape = (labels.shape[0], instances.shape[1])
-    return sp.csr_array((np.concatenate(values), np.concatenate(columns), indptr), shape=shape)
+        blocks.append(_rounded(sums, dtype, begin))
+    found = sp.csr_array(sp.vstack(blocks, format="csr"))
+    if found.nnz <= MAX_INDEX:
+        found.indptr, found.indices = (
+            array.astype(np.int32, copy=False) for array in (found.indptr, found.indices)
+        )
+    return found
 
 
 def label_rows(rows: Rows, path: Any) -> Rows:

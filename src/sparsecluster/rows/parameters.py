@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -132,9 +132,3 @@ class _Either(Constraint):
             except ValueError as error:
                 errors.append(error)
         raise errors[-1] from None
-
-
-def check_table(table: Mapping[str, Constraint], owner: Any) -> None:
-    """Check the attributes of an object that a table has constraints for."""
-    for name, constraint in table.items():
-        constraint.check(name, getattr(owner, name))

@@ -32,8 +32,8 @@ from sparsecluster.storage.store_files import (
     from_folder,
     has_meta,
     is_store,
+    read_meta,
 )
-from sparsecluster.storage.store_meta import read_meta
 from sparsecluster.storage.store_writer import BY_BLOCKS
 from sparsecluster.storage.tensors import NONSENSE
 

@@ -3,8 +3,10 @@ what was opened is still whole. Checksums are compared of the very files that ar
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
+import re
 import stat
 import weakref
 import zlib
@@ -18,11 +20,24 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sparsecluster.formats.source import ReadError
+from sparsecluster.rows.rows import MAX_INDEX
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.storage.store_writer import BY_BLOCKS, HEADER, PIECE, npy_header
+from sparsecluster.storage.store_writer import (
+    BY_BLOCKS,
+    FORMAT,
+    HEADER,
+    PIECE,
+    VERSIONS,
+    meta_checksum,
+    npy_header,
+)
+from sparsecluster.storage.tensors import require
 
 # Only looked through, which takes no right to list it.
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+VALUE_TYPES = ("<f4", "<f8")
+NUMBERS = re.compile(r"<[iuf][248]|\|[iu]1")  # what arrays can hold, as numpy writes it
+MOST_ENTRIES = 2**62
 Result = TypeVar("Result")
 
 
@@ -162,3 +177,99 @@ def _crc(file: int, itemsize: int, parts: list[tuple[int, int]], number: int) ->
         crc = zlib.crc32(piece, crc)
         begin += len(piece)
     return crc
+
+
+# --- meta.json: all of it is checked before it is used ------------------------------------------
+
+
+def read_meta(path: Path, text: bytes) -> dict[str, Any]:
+    """The description that a store has, checked."""
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError):
+        raise damaged(path, "meta.json is not as it was written") from None
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise StoreError(f"{path} is not a store of this library.")
+    if meta.get("version") not in VERSIONS:
+        raise StoreError(
+            f"{path} has version {meta.get('version')!r} of the store's format; this library "
+            f"reads up to {VERSIONS[-1]}. Update the library, or convert the source again."
+        )
+    if meta.get("checksum") != meta_checksum(meta):
+        raise damaged(path, "meta.json is not as it was written")
+    try:
+        _check(meta)
+    except (ValueError, KeyError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise damaged(path, f"meta.json is not as it was written ({what})") from None
+    return meta
+
+
+def _check(meta: dict[str, Any]) -> None:
+    """Refuse what is of a wrong type or does not fit together; arrays are checked against it."""
+    limits = {"n_rows": MAX_INDEX, "n_features": MAX_INDEX, "n_entries": MOST_ENTRIES}
+    for name, most in limits.items():
+        require(_is_number(meta[name], most), f"{name} is out of range")
+    require(meta["dtype"] in list(VALUE_TYPES), "values of another type")
+    n_labels = meta["n_labels"]
+    require(n_labels is None or _is_number(n_labels, MAX_INDEX), "n_labels is out of range")
+    require(isinstance(meta["named"], bool), "named is neither true nor false")
+    require(not meta["named"] or _is_number(meta["vocabulary"]), "no checksum of the vocabulary")
+    require(isinstance(meta["recipe"], dict | None), "the recipe is none")
+    _check_arrays(meta)
+    ends = meta["blocks"]
+    require(
+        isinstance(ends, list)
+        and all(_is_number(end, MAX_INDEX) for end in ends)
+        and ends == sorted(ends)
+        and ends[-1:] == [meta["n_rows"]],
+        "blocks do not end with the rows",
+    )
+    _check_checksums(meta)
+
+
+def _check_arrays(meta: dict[str, Any]) -> None:
+    arrays, n_rows, n_entries = meta["arrays"], meta["n_rows"], meta["n_entries"]
+    require(isinstance(arrays, dict), "arrays are not described")
+    for name, about in arrays.items():
+        fine = (
+            name.isidentifier()
+            and isinstance(about, list)
+            and len(about) == 2
+            and isinstance(about[0], str)
+            and NUMBERS.fullmatch(about[0])
+            and _is_number(about[1], MOST_ENTRIES)
+        )
+        require(bool(fine), f"the array {name!r} cannot be")
+    expected = {
+        "indptr": ["<i8", n_rows + 1],
+        "indices": ["<i4", n_entries],
+        "data": [meta["dtype"], n_entries],
+        "norm2": ["<f8", n_rows],
+    }
+    if "labels" in arrays:
+        expected["labels"] = ["<f8", n_rows]
+    elif "label_indptr" in arrays or "label_indices" in arrays:
+        expected["label_indptr"] = ["<i8", n_rows + 1]
+        expected["label_indices"] = ["<i4", arrays["label_indices"][1]]
+    for name, value in expected.items():
+        require(arrays[name] == value, f"{name} is of another type or length")
+
+
+def _check_checksums(meta: dict[str, Any]) -> None:
+    checksums = meta["checksums"]
+    require(
+        isinstance(checksums, dict) and checksums.keys() == meta["arrays"].keys(),
+        "checksums of other arrays",
+    )
+    for name, sums in checksums.items():
+        n_sums = len(meta["blocks"]) if name in BY_BLOCKS else 1
+        require(
+            isinstance(sums, list) and len(sums) == n_sums and all(map(_is_number, sums)),
+            f"the checksums of {name} cannot be",
+        )
+
+
+def _is_number(value: Any, most: int = 2**32 - 1) -> bool:
+    """Whether JSON gave a whole number in range; True and False are none."""
+    return type(value) is int and 0 <= value <= most

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.rows.rows import MAX_INDEX
+from sparsecluster.rows.rows import MAX_INDEX, check_structure
 
 ENTRY, CHECKSUM = "sparsecluster", "sparsecluster.crc32"  # in the metadata of safetensors
 LARGEST_HEADER = 100_000_000  # as safetensors has it
@@ -219,19 +219,10 @@ def _csr(packed: dict[str, Any], tensors: dict[str, np.ndarray]) -> sp.csr_array
         f"the arrays of {name} are of the wrong type",
     )
     require(
-        len(indptr) == shape[0] + 1
-        and len(data) == len(indices)
-        and indptr[0] == 0
-        and indptr[-1] == len(data)
-        and bool(np.all(indptr[1:] >= indptr[:-1])),
+        len(indptr) == shape[0] + 1 and indptr[-1] == len(data),
         f"the arrays of {name} contradict each other",
     )
-    if len(indices):
-        require(
-            indices.min() >= 0 and indices.max() < shape[1],
-            f"{name} has indices outside of its shape",
-        )
-    return sp.csr_array((data, indices, indptr), shape=shape)
+    return check_structure(sp.csr_array((data, indices, indptr), shape=shape), name)
 
 
 def _shape(value: Any) -> tuple[int, ...]:
