@@ -39,10 +39,9 @@ def measure(name: str, seeds: int, threads: int) -> dict[str, Any]:
     from sparsecluster.kmeans.setting import SeedSetting
     from sparsecluster.rows.metric import COSINE
     from sparsecluster.rows.rows import as_rows
-    from sparsecluster.rows.unit import unit_rows
 
     X = data.load(name).X
-    rows = unit_rows(as_rows(X, n_threads=threads), n_threads=threads)
+    rows = COSINE.rows(as_rows(X, n_threads=threads), n_threads=threads)
     ways: dict[str, tuple[str, dict[str, Any]]] = {"spkm++": ("spkm++", {})}
     ways |= {f"m={m}": ("mcmc", {"chain_length": m}) for m in LENGTHS}
     found: dict[str, Any] = {way: {"objective": [], "seconds": []} for way in ways}

@@ -119,7 +119,9 @@ class MtxSource(NumberLinesSource):
                     entries = entries._replace(rows=entries.columns, columns=entries.rows)
                 yield entries
                 if header.symmetry != "general":
-                    yield _mirrored(entries, -1 if header.symmetry == "skew-symmetric" else 1)
+                    half = entries.part(entries.rows != entries.columns)
+                    values = -half.values if header.symmetry == "skew-symmetric" else half.values
+                    yield half._replace(rows=half.columns, columns=half.rows, values=values)
 
     def _cells(self, lines: NumberLines, header: _Header) -> Iterator[Triples]:
         """The cells of an array that are not zero; the file has them column by column, of symmetric
@@ -142,14 +144,3 @@ class MtxSource(NumberLinesSource):
             column = np.searchsorted(starts, cell, side="right") - 1
             row = cell - starts[column] + column + first
             yield Triples(row, column, values[values != 0], done)
-
-
-def _mirrored(entries: Triples, sign: int) -> Triples:
-    """The other half of a matrix of which one half was written."""
-    off = np.flatnonzero(entries.rows != entries.columns)
-    return Triples(
-        entries.columns[off],
-        entries.rows[off],
-        (sign * entries.values[off]).astype(entries.values.dtype),
-        entries.done,
-    )

@@ -137,8 +137,10 @@ class _Cutter:
             return Triples(none, none, np.zeros(0, self.dtype), 1.0)
         if len(parts) == 1:
             return parts[0]
-        *arrays, done = zip(*parts, strict=True)
-        return Triples(*map(np.concatenate, arrays), done[-1])
+        rows, columns, values, done = zip(*parts, strict=True)
+        return Triples(
+            np.concatenate(rows), np.concatenate(columns), np.concatenate(values), done[-1]
+        )
 
 
 def _in_order(chunks: Iterable[Triples], n_rows: int, cutter: _Cutter) -> Iterator[Block]:
@@ -171,7 +173,8 @@ def _in_any_order(
         total = max(sum(buckets.sizes), 1)
         for begin, end in buckets.groups():
             size = sum(buckets.sizes[begin:end])
-            part, its_share = buckets.rows_of(begin, end), share * size / total
+            part = rows[begin * buckets.width : end * buckets.width]
+            its_share = share * size / total
             done += its_share
             if size > cutter.block_entries and len(part) > 1:
                 inner = buckets.read(begin, end)
@@ -237,10 +240,6 @@ class _Buckets:
             held += size
         if self.sizes:
             yield begin, len(self.sizes)
-
-    def rows_of(self, begin: int, end: int) -> range:
-        """The rows of a run of buckets."""
-        return self.rows[begin * self.width : end * self.width]
 
     def read(self, begin: int, end: int) -> Iterator[Triples]:
         """The entries of a run of buckets; those of a row in the order in which they came."""

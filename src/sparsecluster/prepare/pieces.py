@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sparsecluster.rows.metric import TINY_NORM2
 from sparsecluster.rows.rows import LARGEST_NORM2, Rows
-from sparsecluster.rows.unit import TINY_NORM2
 
 PIECE = 1 << 19  # entries that are computed at a time, in float64
 

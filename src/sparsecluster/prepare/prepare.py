@@ -254,7 +254,10 @@ class Prepare(TransformerMixin, BaseEstimator):
         dtype = data.dtype if self.dtype is None else np.dtype(self.dtype)
         if self._changes_nothing(data.dtype):
             return indptr, indices, data
-        places = self._places()
+        places = None
+        if self.columns_ is not None:
+            places = np.full(len(self.row_counts_), -1, dtype=np.int32)
+            places[self.columns_] = np.arange(len(self.columns_), dtype=np.int32)
         values, columns = [np.zeros(0, dtype)], [np.zeros(0, np.int32)]
         counts = [np.zeros(1, np.int64)]
         for piece in pieces_of(indptr, indices, data, first_row):
@@ -290,14 +293,6 @@ class Prepare(TransformerMixin, BaseEstimator):
         same_type = self.dtype is None or np.dtype(self.dtype) == dtype
         computes = self.log or self.norm is not None or self.idf_ is not None
         return self.columns_ is None and same_type and not computes
-
-    def _places(self) -> np.ndarray | None:
-        """Where each column goes, -1 for those dropped; None where all stay."""
-        if self.columns_ is None:
-            return None
-        places = np.full(len(self.row_counts_), -1, dtype=np.int32)
-        places[self.columns_] = np.arange(len(self.columns_), dtype=np.int32)
-        return places
 
     def _transform(self, rows: Rows) -> Any:
         matrix = rows.matrix

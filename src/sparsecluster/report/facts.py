@@ -20,17 +20,10 @@ MOST_CLUSTERS = 200  # that have a line of the table
 # --- of the model -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class FittedSizes:
-    """Rows of each cluster as the fit left them."""
-
-    counts: np.ndarray
-    #: of the rows of the fit; None: the counts are what centers have seen
-    labels: np.ndarray | None
-
-
-def fitted_sizes(estimator: Any) -> FittedSizes | None:
-    """The sizes that a model knows by itself; None where it keeps none."""
+def fitted_sizes(estimator: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Rows of each cluster as the fit left them, and their labels; None for what a model does not
+    keep. Without labels the sizes are what centers have seen.
+    """
     n_clusters = estimator.n_clusters_
     labels = getattr(estimator, "labels_", None)
     counts = getattr(estimator, "counts_", None)
@@ -38,13 +31,13 @@ def fitted_sizes(estimator: Any) -> FittedSizes | None:
     if counts is not None and int(estimator.n_iter_) != len(getattr(estimator, "history_", [])):
         labels = None
     if labels is None:
-        return None if counts is None else FittedSizes(counts=np.rint(counts), labels=None)
+        return None if counts is None else np.rint(counts), None
     if len(labels) and not 0 <= labels.min() <= labels.max() < n_clusters:
         raise ValueError(
             f"labels_ of the model has values outside 0 to {n_clusters - 1}. Fit or save the model "
             f"again."
         )
-    return FittedSizes(counts=np.bincount(labels, minlength=n_clusters), labels=labels)
+    return np.bincount(labels, minlength=n_clusters), labels
 
 
 def top_columns(centers: Any, cluster: int, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +193,8 @@ class Content:
     centers: Any  #: as a CSR array
     names: Any  #: of the columns; may be shorter than they are many
     terms: int
-    fitted: FittedSizes | None
+    counts: np.ndarray | None  #: sizes that the fit left, and the labels of its rows
+    labels: np.ndarray | None
     survey: Survey | None
     neighbors: Neighbors | None
     texts: dict[int, str]
@@ -212,28 +206,24 @@ class Content:
     @property
     def rows_of_fit(self) -> int | None:
         """How many rows were fitted; None where the model does not say."""
-        return (
-            None if self.fitted is None or self.fitted.labels is None else len(self.fitted.labels)
-        )
+        return None if self.labels is None else len(self.labels)
 
     @property
     def other_data(self) -> Survey | None:
         """The survey, where its rows are others than those that the known sizes count."""
-        if self.fitted is None or self.survey is None or self.survey.same_rows:
+        if self.counts is None or self.survey is None or self.survey.same_rows:
             return None
         return self.survey
 
     @property
     def sizes(self) -> np.ndarray | None:
         """Rows of the clusters: of the fit where it knows them, else of the data."""
-        if self.fitted is not None:
-            return self.fitted.counts
-        return None if self.survey is None else self.survey.sizes
+        return self.counts if self.survey is None or self.counts is not None else self.survey.sizes
 
     @property
     def counts_seen(self) -> bool:
         """Whether the sizes are what the centers of a stream have seen."""
-        return self.fitted is not None and self.fitted.labels is None
+        return self.counts is not None and self.labels is None
 
     @cached_property
     def shown(self) -> list[int]:

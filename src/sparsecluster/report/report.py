@@ -100,15 +100,15 @@ def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:
     if names is None:
         names = getattr(estimator, "feature_names_in_", [])
     cosine = estimator.metric == "cosine"
-    fitted = fitted_sizes(estimator)
-    labels = None if fitted is None else fitted.labels
+    counts, labels = fitted_sizes(estimator)
     return Content(
         estimator=estimator,
         cosine=cosine,
         centers=centers,
         names=names,
         terms=int(terms),
-        fitted=fitted,
+        counts=counts,
+        labels=labels,
         survey=None if rows is None else survey(estimator, rows, labels, int(examples)),
         neighbors=neighbors(estimator, centers, cosine),
         texts={},

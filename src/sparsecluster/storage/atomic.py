@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = _target(path)
     if target.exists() and not target.is_file():
         raise FileExistsError(f"{target} is not a regular file. Choose another name.")
-    partial, lock = _new_file(target)
+    partial, lock = _new(target, Path.touch)
     try:
+        with contextlib.suppress(OSError):
+            os.fchmod(lock, stat.S_IMODE(os.stat(target).st_mode))
         yield partial
         _sync(partial)
         os.replace(partial, target)
@@ -99,7 +101,7 @@ def atomic_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> I
     """
     target = _target(path)
     _check_free(target, overwrite)
-    partial, lock = _new_folder(target)
+    partial, lock = _new(target, Path.mkdir)
     try:
         yield partial
         _sync_all(partial)
@@ -199,21 +201,11 @@ def _free_name(target: Path, ending: str) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}{ending}")
 
 
-def _new_file(target: Path) -> tuple[Path, int]:
-    """A new file beside the target, and the lock that shows that someone writes it."""
+def _new(target: Path, make: Callable[[Path], object]) -> tuple[Path, int]:
+    """A new file or folder beside the target, and the lock that shows that someone writes it."""
     while True:
         partial = _free_name(target, PARTIAL)
-        lock = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):
-            os.fchmod(lock, stat.S_IMODE(os.stat(target).st_mode))
-        if _hold(lock, partial):
-            return partial, lock
-
-
-def _new_folder(target: Path) -> tuple[Path, int]:
-    while True:
-        partial = _free_name(target, PARTIAL)
-        partial.mkdir()
+        make(partial)
         # Someone may take it for a stale one before the lock is there.
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
@@ -256,19 +248,15 @@ def _remove_stale(target: Path) -> None:
             if lock is None:
                 continue
             try:
-                _remove(stale, target)
+                if name.endswith(OLD) and not target.exists():
+                    # Its process died between the two renames: the only folder that is whole.
+                    os.rename(stale, target)
+                elif stale.is_dir():
+                    shutil.rmtree(stale, ignore_errors=True)
+                else:
+                    stale.unlink()
             finally:
                 os.close(lock)
-
-
-def _remove(stale: Path, target: Path) -> None:
-    if stale.name.endswith(OLD) and not target.exists():
-        # Its process died between the two renames: this is the only folder that is whole.
-        os.rename(stale, target)
-    elif stale.is_dir():
-        shutil.rmtree(stale, ignore_errors=True)
-    else:
-        stale.unlink()
 
 
 def _sync(path: Any) -> None:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster import _core
 from sparsecluster.formats.labels import indicator
 from sparsecluster.formats.source import Block, Labels, Source
 from sparsecluster.rows.recipe import Recipe, with_arrays
@@ -73,11 +72,8 @@ class StoredRows(Rows):
 
     def checked(self) -> StoredRows:
         """The same rows, once they were compared with their checksums; that takes one pass."""
-        if self._core is None:
-            self._core = self._inspected()
-        return self
-
-    def _inspected(self) -> _core.Rows:
+        if self._core is not None:
+            return self
         try:
             core = core_rows(self.matrix, chunk_bytes=CHUNK_BYTES if self.streamed else 0)
         except ValueError as error:
@@ -90,7 +86,8 @@ class StoredRows(Rows):
         if fault != "none":
             raise damaged(self.path, f"row {row} is not as it was written ({fault})")
         self.files.verify(self.arrays, self.meta, n_threads)
-        return core
+        self._core = core
+        return self
 
 
 def open_store(path: Any, *, verify: bool = False) -> StoredRows:

@@ -216,7 +216,6 @@ def _check(meta: dict[str, Any]) -> None:
     require(isinstance(meta["named"], bool), "named is neither true nor false")
     require(not meta["named"] or _is_number(meta["vocabulary"]), "no checksum of the vocabulary")
     require(isinstance(meta["recipe"], dict | None), "the recipe is none")
-    _check_arrays(meta)
     ends = meta["blocks"]
     require(
         isinstance(ends, list)
@@ -225,12 +224,14 @@ def _check(meta: dict[str, Any]) -> None:
         and ends[-1:] == [meta["n_rows"]],
         "blocks do not end with the rows",
     )
-    _check_checksums(meta)
+    _check_arrays(meta)
 
 
 def _check_arrays(meta: dict[str, Any]) -> None:
     arrays, n_rows, n_entries = meta["arrays"], meta["n_rows"], meta["n_entries"]
-    require(isinstance(arrays, dict), "arrays are not described")
+    checksums = meta["checksums"]
+    described = isinstance(arrays, dict) and isinstance(checksums, dict)
+    require(described and arrays.keys() == checksums.keys(), "arrays are not described")
     for name, about in arrays.items():
         fine = (
             name.isidentifier()
@@ -241,6 +242,9 @@ def _check_arrays(meta: dict[str, Any]) -> None:
             and _is_number(about[1], MOST_ENTRIES)
         )
         require(bool(fine), f"the array {name!r} cannot be")
+        sums, n_sums = checksums[name], len(meta["blocks"]) if name in BY_BLOCKS else 1
+        fine = isinstance(sums, list) and len(sums) == n_sums and all(map(_is_number, sums))
+        require(fine, f"the checksums of {name} cannot be")
     expected = {
         "indptr": ["<i8", n_rows + 1],
         "indices": ["<i4", n_entries],
@@ -254,20 +258,6 @@ def _check_arrays(meta: dict[str, Any]) -> None:
         expected["label_indices"] = ["<i4", arrays["label_indices"][1]]
     for name, value in expected.items():
         require(arrays[name] == value, f"{name} is of another type or length")
-
-
-def _check_checksums(meta: dict[str, Any]) -> None:
-    checksums = meta["checksums"]
-    require(
-        isinstance(checksums, dict) and checksums.keys() == meta["arrays"].keys(),
-        "checksums of other arrays",
-    )
-    for name, sums in checksums.items():
-        n_sums = len(meta["blocks"]) if name in BY_BLOCKS else 1
-        require(
-            isinstance(sums, list) and len(sums) == n_sums and all(map(_is_number, sums)),
-            f"the checksums of {name} cannot be",
-        )
 
 
 def _is_number(value: Any, most: int = 2**32 - 1) -> bool:
