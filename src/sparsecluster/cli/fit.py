@@ -20,7 +20,8 @@ from sparsecluster.cli.options import (
     given_options,
 )
 from sparsecluster.cli.outputs import STDOUT, check_outputs
-from sparsecluster.cli.screen import Iterations, Screen
+from sparsecluster.cli.progress import Iterations
+from sparsecluster.cli.screen import Screen
 from sparsecluster.cli.starting import STARTING, Starting
 from sparsecluster.cli.words import option_name
 from sparsecluster.rows.errors import counted
@@ -92,9 +93,10 @@ def fit(
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)
         started = time.perf_counter()
-        with screen.progress("clustering") as show:
-            show(0.0, "seeding")
-            estimator.callback = Iterations(show, rows.n_rows) if screen.shows_progress else None
+        with screen.progress("seeding") as show:
+            n_runs = 1 if minibatch else estimator.n_starts
+            shown = Iterations(show, rows.n_rows, n_runs)
+            estimator.callback = shown if screen.shows_progress else None
             estimator.fit(rows)
         estimator.callback = None
     seconds = time.perf_counter() - started
