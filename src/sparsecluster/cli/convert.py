@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.inputs import check_data, command
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
@@ -45,6 +46,10 @@ def convert(
     screen = Screen(running)
     started = time.perf_counter()
     prepare = preparing.transformer()
+    if out.is_file() and not data.exists():
+        turned = command("convert", out, data)
+        raise ValueError(f"{data} does not exist, and {out} does. Did you mean {turned}?")
+    check_data(data)
     check_outputs(inputs=[data, like], folder=out)
     check_target(data, out, overwrite)
     known = like and (open_store(like) if is_store(like) else load_model(like))

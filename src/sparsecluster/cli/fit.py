@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
+from sparsecluster.cli.inputs import check_data
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import (
     Clusters,
@@ -122,6 +123,7 @@ def read_rows(
     from sparsecluster import read
     from sparsecluster.prepare.metalabels import label_rows
 
+    check_data(data)
     options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
     with screen.progress(f"reading {data.name}", data) as show:
         rows = read(data, prepare=preparing.transformer(), progress=show, **options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.fit import clusters_table
+from sparsecluster.cli.inputs import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
 from sparsecluster.rows.errors import counted
@@ -43,22 +44,12 @@ def inspect(
         Verify all checksums of a store or a model.
     """
     screen = Screen(running)
-    if _is_model(path):
+    if is_model(path):
         summary, lines = _model(path, terms, verify)
     else:
         with screen.progress(f"inspecting {path.name}", path) as show:
             summary, lines = _data(path, clusters, terms, verify, reading, running, show)
     screen.result(summary, *lines)
-
-
-def _is_model(path: Path) -> bool:
-    """Whether a file begins as safetensors do: the length of a header, then the header."""
-    if not path.is_file():
-        return False
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(9)
-    return start[8:] == b"{" and int.from_bytes(start[:8], "little") < size
 
 
 def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[Any]]:
