@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from sparsecluster.cli.fit import clusters_table
+from sparsecluster.cli.clusters import clusters_table
 from sparsecluster.cli.options import Clusters, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.rows.errors import counted

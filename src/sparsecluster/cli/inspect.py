@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.fit import clusters_table
+from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
 from sparsecluster.cli.inputs import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
@@ -61,32 +61,35 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
     centers = estimator.cluster_centers_
     stored = int(getattr(centers, "nnz", centers.size))
-    named = estimator.feature_names_ is not None
+    recipe = estimator.recipe
     summary: dict[str, Any] = {
         "kind": "model",
-        "estimator": type(estimator).__name__,
-        "clusters": int(estimator.n_clusters_),
+        **fit_summary(estimator, terms),
+        "seconds_by_phase": phases_of(estimator),
         "columns": int(estimator.n_features_in_),
+        "named_columns": estimator.feature_names_ is not None,
         "center_entries": stored,
-        "cost": float(estimator.inertia_),
-        "iterations": int(estimator.n_iter_),
+        "bytes": path.stat().st_size,
         "parameters": parameters,
-        "recipe": None if estimator.recipe is None else estimator.recipe.described(),
-        "top_terms": estimator.top_terms(terms) if named else None,
+        "format": recipe and recipe.format,
+        "recipe": recipe and recipe.described(),
     }
     of_batch = "" if hasattr(estimator, "history_") else ", of the last batch"
     iterations = counted(summary["iterations"], "iteration")
     rows = [
-        ("model", f"{summary['estimator']}, {path.stat().st_size / 1e6:,.1f} MB"),
+        ("model", f"{summary['estimator']}, {summary['bytes'] / 1e6:,.1f} MB"),
         ("parameters", chosen_parameters(estimator)),
         ("clusters", f"{summary['clusters']:,}"),
-        ("columns", f"{summary['columns']:,}" + (" with names" if named else "")),
+        (
+            "columns",
+            f"{summary['columns']:,}" + (" with names" if summary["named_columns"] else ""),
+        ),
         ("center entries", f"{stored:,}"),
         ("cost", f"{summary['cost']:.6g} after {iterations}{of_batch}"),
-        *recipe_lines(estimator.recipe),
+        *recipe_lines(recipe),
     ]
     lines = [_grid(rows)]
-    if hasattr(estimator, "labels_"):
+    if summary["sizes"] is not None:
         lines.append(clusters_table(estimator, terms))
     return summary, lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -125,8 +126,17 @@ class Screen:
     def result(self, summary: dict[str, Any], *lines: Any) -> None:
         """The end of a command: for machines the summary, for people the lines."""
         if self._running.json:
-            self._json_file.write(json.dumps(summary) + "\n")
+            self._json_file.write(json.dumps(_strict(summary), allow_nan=False) + "\n")
         elif not self._running.quiet:
             for line in lines:
                 one_line = isinstance(line, str)
                 self._out.print(line, highlight=False, markup=False, soft_wrap=one_line)
+
+
+def _strict(value: Any) -> Any:
+    """A value as JSON can hold it, which knows no infinity."""
+    if isinstance(value, dict):
+        return {key: _strict(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
