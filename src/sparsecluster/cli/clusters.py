@@ -9,8 +9,9 @@ MOST_SHOWN = 50  # clusters in a table
 
 def clusters_table(
     estimator: Any, terms: int, *more: tuple[str, list[str]], most: int = MOST_SHOWN
-) -> Any:
-    """The clusters, largest first: number, size, top terms, and more columns by name."""
+) -> list[Any]:
+    """The clusters, largest first: number, size, top terms, and more columns by name; then a line
+    where there are more of them."""
     from rich.table import Table
     from rich.text import Text
 
@@ -28,9 +29,9 @@ def clusters_table(
     for cluster in order[:most]:
         cells = [str(cluster), f"{sizes[cluster]:,}", *(cells[cluster] for _, cells, _ in columns)]
         table.add_row(*(Text(cell) for cell in cells))
-    if len(order) > most:
-        table.caption = f"and {len(order) - most:,} smaller ones (use --json to list all)"
-    return table
+    if len(order) <= most:
+        return [table]
+    return [table, f"and {len(order) - most:,} smaller ones (use --json to list all)"]
 
 
 def cluster_sizes(estimator: Any) -> list[int] | None:

@@ -58,7 +58,7 @@ def demo(
         f"[bold]{X.shape[1]:,}[/] terms, [bold]{X.nnz:,}[/] entries"
     )
     sources = ("mostly from", _mostly_from(model.labels_, modules))
-    console.print(clusters_table(model, terms, sources, most=clusters))
+    console.print(*clusters_table(model, terms, sources, most=clusters))
     console.print(
         f"{counted(clusters, 'cluster')} from seed {seed}: {counted(model.n_iter_, 'iteration')}, "
         f"cost {model.inertia_:,.1f}"

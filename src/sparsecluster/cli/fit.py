@@ -118,7 +118,7 @@ def fit(
             "labels": labels,
             "checkpoint": clustering.checkpoint and str(clustering.checkpoint),
         },
-        clusters_table(estimator, terms),
+        *clusters_table(estimator, terms),
         f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
         f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
         f"{seconds:.2f} s",

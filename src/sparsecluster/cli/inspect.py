@@ -90,7 +90,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     ]
     lines = [_grid(rows)]
     if summary["sizes"] is not None:
-        lines.append(clusters_table(estimator, terms))
+        lines += clusters_table(estimator, terms)
     return summary, lines
 
 
