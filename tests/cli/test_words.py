@@ -154,6 +154,12 @@ def test_errors_inside_messages_lose_their_numbers_too():
             "Choose another name, or pass --overwrite.",
         ),
         ("Give one that `save` wrote.", "Give one that fit --model wrote."),
+        ("1 rows are kept, (1 such rows), 1 entries.", "1 row is kept, (1 row), 1 entry."),
+        (
+            "in max_iter=1 iterations: 11 rows are, 0.1 rows",
+            "in --max-iter 1 iteration: 11 rows are, 0.1 rows",
+        ),
+        ("at most 2**31 - 1 are supported", "at most 2**31 - 1 are supported"),
     ],
 )
 def test_advice_is_about_options(message, words):

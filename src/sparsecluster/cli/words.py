@@ -32,6 +32,12 @@ SYSTEM_ERRORS = {
 }
 # What may stand around the name of a parameter, and not around a part of a path.
 BEFORE, AFTER = r"(?<![\w./'\"-])", r"(?![./-]?\w)"
+# A single thing in the plural, with the verb that follows it.
+ONE_OF_MANY = re.compile(
+    r"(?<![\w.,+*-])1 (?:such )?(row|column|cluster|center|feature|label|entrie|value|name|text"
+    r"|line|word|term|document|iteration|byte|batche|run|file)s\b(?: (are|were|have|follow|occur)\b)?"
+)
+VERBS = {"are": "is", "were": "was", "have": "has", "follow": "follows", "occur": "occurs"}
 VALUE = r"('[^']*'|[\w.+-]*\w)"
 
 
@@ -67,7 +73,6 @@ def in_options(message: str) -> str:
     message = re.sub(r"\[Errno -?\d+\] ", "", message)
     for said, meant in PHRASES.items():
         message = message.replace(said, meant)
-    message = re.sub(r"\bn_samples=1\b", "1 row", message)
     message = re.sub(r"\bn_samples=(\d+)", r"\1 rows", message)
     message = re.sub(rf"{BEFORE}{one}={VALUE}", with_value, message)
     # Names that are also words of English are meant where a message begins with them.
@@ -75,7 +80,13 @@ def in_options(message: str) -> str:
     message = re.sub(rf"^'{one}'(?= is not an option)", lambda name: option_name(name[1]), message)
     message = re.sub(r"(?<=, which takes )(\w+, )*\w+(?=\.)", listed, message)
     bare = "(" + "|".join(name for name in names if "_" in name or name == "tol") + ")"
-    return re.sub(BEFORE + bare + AFTER, lambda name: option_name(name[1]), message)
+    message = re.sub(BEFORE + bare + AFTER, lambda name: option_name(name[1]), message)
+    return ONE_OF_MANY.sub(_singular, message)
+
+
+def _singular(found: re.Match[str]) -> str:
+    noun = {"entrie": "entry", "batche": "batch"}.get(found[1], found[1])
+    return f"1 {noun}" + (f" {VERBS[found[2]]}" if found[2] else "")
 
 
 def system_error(error: OSError) -> str:
