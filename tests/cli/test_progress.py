@@ -93,10 +93,12 @@ def record(run=0, moved=50, iteration=1):
     )
 
 
-def shown(n_runs, records):
+def shown(n_runs, records, max_iter=300):
     """What is shown for records of seeding and of iterations."""
     calls = []
-    callback = Iterations(lambda *told, **named: calls.append((*told, named)), 100, n_runs)
+    callback = Iterations(
+        lambda *told, **named: calls.append((*told, named)), 100, n_runs, max_iter
+    )
     for seeding, one in records:
         (callback.on_seeding if seeding else callback)(one)
     return calls
@@ -107,6 +109,11 @@ def test_one_run_is_not_numbered_and_seeding_is_a_phase_of_its_own():
     assert seeding == (0.5, {"phase": "seeding"})
     assert clustering[:3] == (pytest.approx(0.85, abs=0.01), "iteration 1", "1 row moved")
     assert clustering[-1] == {"phase": "clustering"}
+
+
+def test_the_last_iteration_that_is_allowed_is_the_end():
+    (call,) = shown(1, [(False, record(moved=99, iteration=20))], max_iter=20)
+    assert call[0] == 1.0
 
 
 def test_several_runs_are_numbered_and_never_go_back():
@@ -135,6 +142,10 @@ def test_a_log_has_share_time_left_and_remarks():
     assert at(0.5, 10, remarks=REMARKS[:2]).logged() == (
         "clustering: 50%, 0:10 left, iteration 12, 1,234 rows moved"
     )
+
+
+def test_a_log_leaves_out_a_time_that_is_not_known():
+    assert at(0.0, 10).logged() == "clustering: 0%"
 
 
 def test_quiet_and_verbose_exclude_each_other():

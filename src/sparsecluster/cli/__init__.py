@@ -54,8 +54,8 @@ app = App(
     name="sparsecluster",
     help="Exact, fast clustering of sparse data.",
     help_epilogue=(
-        "Exit status: 0 done, 1 failed (disk full, out of memory, a fault of the program), "
-        "2 refused (wrong options or data), 130 interrupted."
+        "`sparsecluster help fit` tells of the options of fit. Exit status: 0 done, 1 failed (disk "
+        "full, out of memory, a fault of the program), 2 refused (wrong options or data), 130 interrupted."
     ),
     version=_version,
     suppress_keyboard_interrupt=False,

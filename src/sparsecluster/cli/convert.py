@@ -79,6 +79,6 @@ def convert(
     screen.result(
         summary,
         f"{out}: read as {summary['format']}, {counted(rows.n_rows, 'row')}, "
-        f"{counted(rows.n_features, 'column')}, {counted(entries, 'entry', 'entries')}, {size / 1e6:,.1f} MB, "
-        f"in {seconds:.1f} s",
+        f"{counted(rows.n_features, 'column')}, {counted(entries, 'entry', 'entries')}, "
+        f"{size / 1e6:,.1f} MB, in {seconds:.1f} s",
     )

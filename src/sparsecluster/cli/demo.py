@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from sparsecluster.cli.clusters import clusters_table
-from sparsecluster.cli.options import Clusters, Shown
+from sparsecluster.cli.options import Clusters, Seed, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.rows.errors import counted
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    *, clusters: Clusters = 20, terms: Shown = 8, seed: int = 0, save: Path | None = None
+    *, clusters: Clusters = 20, terms: Shown = 8, seed: Seed = 0, save: Path | None = None
 ) -> None:
     """Cluster the docstrings of this Python installation and show the clusters.
 

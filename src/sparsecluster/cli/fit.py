@@ -97,7 +97,7 @@ def fit(
         started = time.perf_counter()
         with screen.progress("seeding") as show:
             n_runs = 1 if minibatch else estimator.n_starts
-            shown = Iterations(show, rows.n_rows, n_runs)
+            shown = Iterations(show, rows.n_rows, n_runs, estimator.max_iter)
             estimator.callback = shown if screen.shows_progress else None
             estimator.fit(rows)
         estimator.callback = None

@@ -102,8 +102,9 @@ class Progress:
 
     def logged(self) -> str:
         """The same as a line of a log."""
-        figures = " ".join(self.figures.split()).replace("% ", "%, ")
-        return ", ".join([f"{self.names[0]}: {figures}", *self.remarks])
+        share, left = self.figures.split(maxsplit=1)
+        known = [share, left.rstrip()] if self.share > 0 else [share]
+        return f"{self.names[0]}: {', '.join([*known, *self.remarks])}"
 
 
 def _bar(share: float, width: int, *, ascii_only: bool) -> Text:
@@ -126,8 +127,9 @@ def _clock_time(seconds: float | None) -> str:
 class Iterations:
     """Progress of k-means, as its callback: seeding, then rows that still move."""
 
-    def __init__(self, show: Any, n_rows: int, n_runs: int) -> None:
+    def __init__(self, show: Any, n_rows: int, n_runs: int, max_iter: int) -> None:
         self._show, self._all, self._n_runs = show, math.log1p(n_rows), n_runs
+        self._max_iter = max_iter
         self._seeded, self._settled = dict[int, float](), dict[int, float]()
         self._latest = 0
 
@@ -138,7 +140,8 @@ class Iterations:
 
     def __call__(self, record: Any) -> None:
         rest = math.log1p(record.moved) / self._all if self._all else 0.0
-        share = max(self._settled.get(record.run, 0.0), 1.0 - rest)
+        before = self._settled.get(record.run, 0.0)
+        share = max(before, 1.0 - rest, record.iteration / self._max_iter)
         self._seeded[record.run], self._settled[record.run] = 1.0, share
         remarks = (
             f"iteration {record.iteration}",

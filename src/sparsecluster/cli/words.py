@@ -35,7 +35,8 @@ BEFORE, AFTER = r"(?<![\w./'\"-])", r"(?![./-]?\w)"
 # A single thing in the plural, with the verb that follows it.
 ONE_OF_MANY = re.compile(
     r"(?<![\w.,+*-])1 (?:such )?(row|column|cluster|center|feature|label|entrie|value|name|text"
-    r"|line|word|term|document|iteration|byte|batche|run|file)s\b(?: (are|were|have|follow|occur)\b)?"
+    r"|line|word|term|document|iteration|byte|batche|run|file)s\b"
+    r"(?: (are|were|have|follow|occur)\b)?"
 )
 VERBS = {"are": "is", "were": "was", "have": "has", "follow": "follows", "occur": "occurs"}
 VALUE = r"('[^']*'|[\w.+-]*\w)"
