@@ -55,7 +55,8 @@ app = App(
     help="Exact, fast clustering of sparse data.",
     help_epilogue=(
         "`sparsecluster help fit` tells of the options of fit. Exit status: 0 done, 1 failed (disk "
-        "full, out of memory, a fault of the program), 2 refused (wrong options or data), 130 interrupted."
+        "full, out of memory, a fault of the program), 2 refused (wrong options or data), 130 "
+        "interrupted."
     ),
     version=_version,
     suppress_keyboard_interrupt=False,
