@@ -56,7 +56,7 @@ app = App(
     help_epilogue=(
         "`sparsecluster help fit` tells of the options of fit. Exit status: 0 done, 1 failed (disk "
         "full, out of memory, a fault of the program), 2 refused (wrong options or data), 130 "
-        "interrupted."
+        "interrupted, 143 terminated."
     ),
     version=_version,
     suppress_keyboard_interrupt=False,

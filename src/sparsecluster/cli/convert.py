@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.inputs import check_data, command
+from sparsecluster.cli.models import check_data, command
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen

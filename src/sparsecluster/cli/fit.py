@@ -10,8 +10,8 @@ from cyclopts import Group, Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
-from sparsecluster.cli.inputs import check_data
 from sparsecluster.cli.labels import check_ending, write_labels
+from sparsecluster.cli.models import check_data
 from sparsecluster.cli.options import (
     Clusters,
     Preparing,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
-from sparsecluster.cli.inputs import is_model
+from sparsecluster.cli.models import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
 from sparsecluster.rows.errors import counted

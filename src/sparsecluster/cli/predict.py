@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.inputs import open_model
 from sparsecluster.cli.labels import check_ending, write_labels
+from sparsecluster.cli.models import open_model
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Screen

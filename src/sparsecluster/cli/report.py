@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sparsecluster.cli.inputs import open_model
+from sparsecluster.cli.models import open_model
 from sparsecluster.cli.options import Reading, Running, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen

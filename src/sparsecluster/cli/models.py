@@ -1,4 +1,4 @@
-"""What commands read: models and data, told apart where one is given for the other."""
+"""Models, told from data where one is given for the other."""
 
 from __future__ import annotations
 
