@@ -188,7 +188,7 @@ def test_a_missing_extra_is_named_in_one_line(folder, hidden, start, name, argum
 
 def test_the_rest_works_without_any_extra(folder):
     hidden = "pyarrow,h5py,zstandard,compression,jinja2,pandas,safetensors"
-    lines = ("fit small.npz -k 3 --model m.st", "predict m.st small.npz", "inspect m.st", "demo")
+    lines = ("fit small.npz -k 3 --model m.st", "predict m.st small.npz", "inspect m.st")
     done = process(hidden, *lines)
     assert (done.returncode, done.stderr) == (0, b"")
 
