@@ -186,7 +186,7 @@ def test_what_cannot_be_is_refused_before_anything_is_read(run, arguments, said)
 
 def test_a_warning_speaks_of_options(run):
     _, err = run("x.npz", "--max-iter", 1, "--tol", 0)
-    assert "did not converge in --max-iter 1 iterations" in err
+    assert "did not converge in --max-iter 1 iteration:" in err
     assert "Raise --max-iter or --tol." in err
 
 

@@ -122,6 +122,11 @@ def test_json_is_for_machines(run, matrix):
     assert summary["cost"] == KMeans(3, random_state=0).fit(matrix).inertia_
 
 
+def test_many_clusters_are_left_out_of_the_table_in_one_line(run, matrix):
+    done = run("fit", "x.npz", "-k", 60, "--seed", 0)
+    assert "\nand 10 smaller ones (use --json to list all)\n" in done.out
+
+
 def test_defaults_are_those_of_the_library(run, matrix):
     run("fit", "x.npz", "-k", 3, "--model", "m.st")
     found = load_model("m.st").get_params()
@@ -281,7 +286,7 @@ def test_a_failure_of_the_system_exits_1(run, matrix, monkeypatch):
     monkeypatch.setattr("sparsecluster.storage.model.save_model", full)
     done = run("fit", "x.npz", "-k", 3, "--model", "m.st")
     assert done.status == 1
-    assert "No space left" in done.err
+    assert "the disk is full" in done.err
 
 
 def test_progress_is_shown_to_a_terminal_only(run, matrix, monkeypatch):

@@ -44,3 +44,16 @@ def test_example_in_the_readme_runs():
     km = names["km"]
     np.testing.assert_array_equal(km.labels_, km.predict(names["X"]))
     assert len(km.top_terms(5)) == 50
+
+
+def test_every_extra_is_in_the_readme():
+    root = Path(__file__).parents[2]
+    declared = re.search(
+        r"^\[project.optional-dependencies\]\n(.*?)^test = ",
+        (root / "pyproject.toml").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )[1]
+    extras = re.findall(r"^(\w+) = ", declared, re.MULTILINE)
+    assert {"h5ad", "parquet", "zstd", "report", "all"} <= set(extras)
+    readme = (root / "README.md").read_text()
+    assert [extra for extra in extras if f"pip install '.[{extra}]'" not in readme] == []

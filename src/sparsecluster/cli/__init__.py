@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import sys
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 from rich.console import Console
 
 from sparsecluster.cli.screen import Output
-from sparsecluster.cli.words import in_options
+from sparsecluster.cli.words import in_options, system_error
 
 # A command is imported when it is run or asked for its help, because it has the options of all
 # readers. Until then this is all that is known of it.
@@ -32,6 +34,13 @@ COMMANDS = {
     "demo": "Cluster the docstrings of this Python installation and show the clusters.",
 }
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
+AVOIDABLE = (
+    FileNotFoundError,
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
 
 
 def _version() -> str:
@@ -45,8 +54,9 @@ app = App(
     name="sparsecluster",
     help="Exact, fast clustering of sparse data.",
     help_epilogue=(
-        "Exit status: 0 done, 1 failed (disk full, out of memory, a fault of the program), "
-        "2 refused (wrong options or data), 130 interrupted."
+        "`sparsecluster help fit` tells of the options of fit. Exit status: 0 done, 1 failed (disk "
+        "full, out of memory, a fault of the program), 2 refused (wrong options or data), 130 "
+        "interrupted, 143 terminated."
     ),
     version=_version,
     suppress_keyboard_interrupt=False,
@@ -70,6 +80,8 @@ def _launch(
     debug
         Show the traceback of an error.
     """
+    if tokens and tokens[0] == "help":
+        tokens = (*tokens[1:], "--help")
     try:
         app(tokens, exit_on_error=False, print_error=False)
         sys.stdout.flush()
@@ -87,16 +99,30 @@ def _launch(
 def _ending(error: Exception) -> tuple[int, str] | None:
     """The status and the message that an error ends in; None for a fault of the program."""
     if isinstance(error, CycloptsError):
-        return MISTAKE, str(error)
-    if isinstance(error, ValueError | ImportError | FileNotFoundError | FileExistsError):
+        return MISTAKE, _mistaken(error)
+    if isinstance(error, ValueError | ImportError):
         return MISTAKE, in_options(str(error))
     if isinstance(error, MemoryError):
         return FAILURE, "out of memory: convert the data to a store, or lower --memory-limit"
     if isinstance(error, OSError):
-        return FAILURE, str(error)
+        return MISTAKE if isinstance(error, AVOIDABLE) else FAILURE, in_options(system_error(error))
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return FAILURE, "the system has no more threads: raise the limit on processes (ulimit -u)"
     return None
+
+
+def _mistaken(error: CycloptsError) -> str:
+    """What is wrong with the arguments."""
+    if not isinstance(error, MissingArgumentError) or error.argument is None:
+        return str(error)
+    given = error.keyword or next((token.keyword for token in error.argument.tokens), None)
+    if given:
+        return f"{given} needs a value."
+    name, needed = " ".join(error.command_chain or ()), error.argument.name
+    if error.argument.field_info.is_positional:
+        needed = needed.lstrip("-").upper()
+    hint = re.search(r"Did you mean .*", str(error))
+    return f"{name} needs {needed}. {hint[0] if hint else f'See `sparsecluster help {name}`.'}"
 
 
 def _stop_quietly() -> None:
@@ -131,6 +157,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what it cannot show is no reason to fail
+            stream.reconfigure(errors="replace")
     app.console = app.meta.console = Output()
     try:
         app.meta()
@@ -138,4 +167,4 @@ def main() -> None:
     except BrokenPipeError:  # of the help, which is not a command
         _stop_quietly()
     except OSError as error:
-        _exit(FAILURE, str(error))
+        _exit(FAILURE, system_error(error))

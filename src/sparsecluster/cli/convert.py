@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.models import check_data, command
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
@@ -45,6 +46,10 @@ def convert(
     screen = Screen(running)
     started = time.perf_counter()
     prepare = preparing.transformer()
+    if out.is_file() and not data.exists():
+        turned = command("convert", out, data)
+        raise ValueError(f"{data} does not exist, and {out} does. Did you mean {turned}?")
+    check_data(data)
     check_outputs(inputs=[data, like], folder=out)
     check_target(data, out, overwrite)
     known = like and (open_store(like) if is_store(like) else load_model(like))
@@ -74,6 +79,6 @@ def convert(
     screen.result(
         summary,
         f"{out}: read as {summary['format']}, {counted(rows.n_rows, 'row')}, "
-        f"{counted(rows.n_features, 'column')}, {entries:,} entries, {size / 1e6:,.1f} MB, "
-        f"in {seconds:.1f} s",
+        f"{counted(rows.n_features, 'column')}, {counted(entries, 'entry', 'entries')}, "
+        f"{size / 1e6:,.1f} MB, in {seconds:.1f} s",
     )

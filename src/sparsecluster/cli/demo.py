@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from sparsecluster.cli.fit import clusters_table
-from sparsecluster.cli.options import Clusters, Shown
+from sparsecluster.cli.clusters import clusters_table
+from sparsecluster.cli.options import Clusters, Seed, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.rows.errors import counted
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    *, clusters: Clusters = 20, terms: Shown = 8, seed: int = 0, save: Path | None = None
+    *, clusters: Clusters = 20, terms: Shown = 8, seed: Seed = 0, save: Path | None = None
 ) -> None:
     """Cluster the docstrings of this Python installation and show the clusters.
 
@@ -58,7 +58,7 @@ def demo(
         f"[bold]{X.shape[1]:,}[/] terms, [bold]{X.nnz:,}[/] entries"
     )
     sources = ("mostly from", _mostly_from(model.labels_, modules))
-    console.print(clusters_table(model, terms, sources, most=clusters))
+    console.print(*clusters_table(model, terms, sources, most=clusters))
     console.print(
         f"{counted(clusters, 'cluster')} from seed {seed}: {counted(model.n_iter_, 'iteration')}, "
         f"cost {model.inertia_:,.1f}"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
+from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
 from sparsecluster.cli.labels import check_ending, write_labels
+from sparsecluster.cli.models import check_data
 from sparsecluster.cli.options import (
     Clusters,
     Preparing,
@@ -20,7 +22,8 @@ from sparsecluster.cli.options import (
     given_options,
 )
 from sparsecluster.cli.outputs import STDOUT, check_outputs
-from sparsecluster.cli.screen import Iterations, Screen
+from sparsecluster.cli.progress import Iterations
+from sparsecluster.cli.screen import Screen
 from sparsecluster.cli.starting import STARTING, Starting
 from sparsecluster.cli.words import option_name
 from sparsecluster.rows.errors import counted
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from sparsecluster.rows.rows import Rows
 
 OUTPUT = Group("Output", sort_key=0)
-MOST_SHOWN = 50  # clusters in a table
 
 
 def fit(
@@ -90,11 +92,13 @@ def fit(
     if centers:
         estimator.init = read(centers).matrix
     with screen.warnings_in_words():
+        begun = time.perf_counter()
         rows = read_rows(data, reading, preparing, running, screen)
         started = time.perf_counter()
-        with screen.progress("clustering") as show:
-            show(0.0, "seeding")
-            estimator.callback = Iterations(show, rows.n_rows) if screen.shows_progress else None
+        with screen.progress("seeding") as show:
+            n_runs = 1 if minibatch else estimator.n_starts
+            shown = Iterations(show, rows.n_rows, n_runs, estimator.max_iter)
+            estimator.callback = shown if screen.shows_progress else None
             estimator.fit(rows)
         estimator.callback = None
     seconds = time.perf_counter() - started
@@ -103,9 +107,18 @@ def fit(
     if labels is not None:
         write_labels(labels, [estimator.labels_])
     screen.result(
-        _summary(estimator, rows, terms, seconds)
-        | {"model": model and str(model), "labels": labels},
-        clusters_table(estimator, terms),
+        {
+            "rows": rows.n_rows,
+            "columns": rows.n_features,
+            "format": rows.recipe and rows.recipe.format,
+            **fit_summary(estimator, terms),
+            "seconds": seconds,
+            "seconds_by_phase": {"reading": started - begun, **phases_of(estimator)},
+            "model": model and str(model),
+            "labels": labels,
+            "checkpoint": clustering.checkpoint and str(clustering.checkpoint),
+        },
+        *clusters_table(estimator, terms),
         f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
         f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
         f"{seconds:.2f} s",
@@ -120,6 +133,7 @@ def read_rows(
     from sparsecluster import read
     from sparsecluster.prepare.metalabels import label_rows
 
+    check_data(data)
     options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
     with screen.progress(f"reading {data.name}", data) as show:
         rows = read(data, prepare=preparing.transformer(), progress=show, **options)
@@ -134,52 +148,3 @@ def _estimator(given: dict[str, Any], minibatch: bool) -> Any:
     estimator = (MiniBatchKMeans if minibatch else full)(**given)
     estimator.check_parameters()
     return estimator
-
-
-def clusters_table(
-    estimator: Any, terms: int, *more: tuple[str, list[str]], most: int = MOST_SHOWN
-) -> Any:
-    """The clusters, largest first: number, size, top terms, and more columns by name."""
-    from rich.table import Table
-    from rich.text import Text
-
-    sizes = _sizes(estimator)
-    table = Table()
-    table.add_column("cluster", justify="right", style="dim")
-    table.add_column("rows", justify="right")
-    columns = [(name, cells, "cyan") for name, cells in more]
-    if estimator.feature_names_ is not None:
-        top_terms = [", ".join(of_cluster) for of_cluster in estimator.top_terms(terms)]
-        columns.insert(0, ("top terms", top_terms, "bold"))
-    for name, _, style in columns:
-        table.add_column(name, style=style)
-    order = sorted(range(len(sizes)), key=lambda one: (-sizes[one], one))
-    for cluster in order[:most]:
-        cells = [str(cluster), f"{sizes[cluster]:,}", *(cells[cluster] for _, cells, _ in columns)]
-        table.add_row(*(Text(cell) for cell in cells))
-    if len(order) > most:
-        table.caption = f"and {len(order) - most:,} smaller ones (use --json to list all)"
-    return table
-
-
-def _sizes(estimator: Any) -> list[int]:
-    import numpy as np
-
-    if not hasattr(estimator, "history_"):  # a stream, whose labels are those of its last batch
-        return [int(n) for n in estimator.counts_]
-    return [int(n) for n in np.bincount(estimator.labels_, minlength=estimator.n_clusters_)]
-
-
-def _summary(estimator: Any, rows: Rows, terms: int, seconds: float) -> dict[str, Any]:
-    named = estimator.feature_names_ is not None
-    return {
-        "rows": rows.n_rows,
-        "columns": rows.n_features,
-        "clusters": int(estimator.n_clusters_),
-        "cost": float(estimator.inertia_),
-        "iterations": int(estimator.n_iter_),
-        "seconds": seconds,
-        "sizes": _sizes(estimator),
-        "top_terms": estimator.top_terms(terms) if named else None,
-        "format": rows.recipe and rows.recipe.format,
-    }

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.fit import clusters_table
+from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
+from sparsecluster.cli.models import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
 from sparsecluster.rows.errors import counted
@@ -43,22 +44,12 @@ def inspect(
         Verify all checksums of a store or a model.
     """
     screen = Screen(running)
-    if _is_model(path):
+    if is_model(path):
         summary, lines = _model(path, terms, verify)
     else:
         with screen.progress(f"inspecting {path.name}", path) as show:
             summary, lines = _data(path, clusters, terms, verify, reading, running, show)
     screen.result(summary, *lines)
-
-
-def _is_model(path: Path) -> bool:
-    """Whether a file begins as safetensors do: the length of a header, then the header."""
-    if not path.is_file():
-        return False
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(9)
-    return start[8:] == b"{" and int.from_bytes(start[:8], "little") < size
 
 
 def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[Any]]:
@@ -70,33 +61,36 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
     centers = estimator.cluster_centers_
     stored = int(getattr(centers, "nnz", centers.size))
-    named = estimator.feature_names_ is not None
+    recipe = estimator.recipe
     summary: dict[str, Any] = {
         "kind": "model",
-        "estimator": type(estimator).__name__,
-        "clusters": int(estimator.n_clusters_),
+        **fit_summary(estimator, terms),
+        "seconds_by_phase": phases_of(estimator),
         "columns": int(estimator.n_features_in_),
+        "named_columns": estimator.feature_names_ is not None,
         "center_entries": stored,
-        "cost": float(estimator.inertia_),
-        "iterations": int(estimator.n_iter_),
+        "bytes": path.stat().st_size,
         "parameters": parameters,
-        "recipe": None if estimator.recipe is None else estimator.recipe.described(),
-        "top_terms": estimator.top_terms(terms) if named else None,
+        "format": recipe and recipe.format,
+        "recipe": recipe and recipe.described(),
     }
     of_batch = "" if hasattr(estimator, "history_") else ", of the last batch"
     iterations = counted(summary["iterations"], "iteration")
     rows = [
-        ("model", f"{summary['estimator']}, {path.stat().st_size / 1e6:,.1f} MB"),
+        ("model", f"{summary['estimator']}, {summary['bytes'] / 1e6:,.1f} MB"),
         ("parameters", chosen_parameters(estimator)),
         ("clusters", f"{summary['clusters']:,}"),
-        ("columns", f"{summary['columns']:,}" + (" with names" if named else "")),
+        (
+            "columns",
+            f"{summary['columns']:,}" + (" with names" if summary["named_columns"] else ""),
+        ),
         ("center entries", f"{stored:,}"),
         ("cost", f"{summary['cost']:.6g} after {iterations}{of_batch}"),
-        *recipe_lines(estimator.recipe),
+        *recipe_lines(recipe),
     ]
     lines = [_grid(rows)]
-    if hasattr(estimator, "labels_"):
-        lines.append(clusters_table(estimator, terms))
+    if summary["sizes"] is not None:
+        lines += clusters_table(estimator, terms)
     return summary, lines
 
 

@@ -21,7 +21,7 @@ PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key
 RUNNING = Group("Running", sort_key=6)
 
 # What every command checks alike.
-Clusters = Annotated[int, Parameter(name=["--clusters", "-k"], validator=Number(gte=1))]
+Clusters = Annotated[int, Parameter(name=["--clusters", "--k", "-k"], validator=Number(gte=1))]
 Seed = Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))]
 Shown = Annotated[int, Parameter(validator=Number(gte=1))]
 
@@ -144,10 +144,13 @@ class Running:
         Threads to use, by default all CPUs; no result depends on it.
     quiet
         Show no progress and no summary.
+    verbose
+        Tell of each iteration, and how long each step took.
     json
-        Give the summary as JSON, and no progress.
+        Give the summary as JSON, and no progress (unless --verbose).
     """
 
     threads: Annotated[int | None, Parameter(validator=Number(gte=1, lte=MAX_THREADS))] = None
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"])] = False
     json: bool = False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from sparsecluster.cli.labels import check_ending, write_labels
+from sparsecluster.cli.models import open_model
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Screen
@@ -42,12 +43,12 @@ def predict(
         With cosine, what to do with rows that are zero (for text: without a known word): refuse
         them, or put them into cluster 0; by default as the model was fitted.
     """
-    from sparsecluster import load_model, read_blocks
+    from sparsecluster import read_blocks
 
     check_ending(labels)
     check_outputs(inputs=[model, data], files=[labels])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
-    estimator = load_model(model)
+    estimator = open_model("predict", model, data)
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows

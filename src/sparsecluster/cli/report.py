@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from sparsecluster.cli.models import open_model
 from sparsecluster.cli.options import Reading, Running, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
@@ -42,7 +43,7 @@ def report(
     examples
         How many of the rows nearest to each center to show.
     """
-    from sparsecluster import load_model, read_blocks
+    from sparsecluster import read_blocks
     from sparsecluster.prepare.read import read_documents
     from sparsecluster.report.report import write_report
 
@@ -51,7 +52,7 @@ def report(
     if data is None and reading != Reading():
         raise ValueError("Options for reading have no effect without data.")
     screen = Screen(running)
-    estimator = load_model(model)
+    estimator = open_model("report", model, data)
     estimator.n_threads = running.threads
     rows, texts, title, about = None, None, model.name, f"reporting on {model.name}"
     with screen.warnings_in_words(), screen.progress(about, data) as show:

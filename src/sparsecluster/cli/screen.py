@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,15 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.live import Live
 
+from sparsecluster.cli.progress import Pace, Progress
 from sparsecluster.cli.words import in_options
 from sparsecluster.rows.sharing import start_thread
 
@@ -41,52 +34,79 @@ class Screen:
     """The terminal, or what takes its place, for one command."""
 
     def __init__(self, running: Running, *, summary_to_stderr: bool = False) -> None:
+        if running.quiet and running.verbose:
+            raise ValueError("--quiet cannot be combined with --verbose.")
         self.errors = Console(stderr=True, soft_wrap=True)
         self._out = self.errors if summary_to_stderr else Output()
         self._json_file = sys.stderr if summary_to_stderr else sys.stdout
+        # Where labels run through the terminal there is no place for a line that stays.
+        self._crowded = summary_to_stderr and sys.stdout.isatty()
         self._running = running
+        self._pace = Pace(verbose=running.verbose)
 
     @property
     def shows_progress(self) -> bool:
-        """Whether someone watches."""
-        return self.errors.is_terminal and not (self._running.quiet or self._running.json)
+        """Whether progress is shown in any way."""
+        return self._running.verbose or not (self._running.quiet or self._running.json)
+
+    @property
+    def _draws(self) -> bool:
+        """Whether there is a terminal to draw on; elsewhere progress is a log."""
+        watched = self.errors.is_terminal and not self.errors.is_dumb_terminal
+        return watched and self.shows_progress and not (self._running.json or self._crowded)
 
     @contextmanager
     def progress(self, what: str, path: Path | None = None) -> Iterator[Callable[..., None]]:
-        """A bar for a piece of work; call it with the share done and, if need be, a remark.
+        """Show how far a piece of work is; call it with the share done and, if need be, remarks.
 
-        With the path of the file that is worked on the remark is how fast.
+        With the path of the file that is worked on the remark is how fast. The work may come to
+        another `phase`, whose time is counted from there, and to another `part` of it.
         """
         if not self.shows_progress:
-            yield lambda share, remark="": None
+            yield lambda share, *remarks, phase="", part="": None
             return
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[remark]}", style="dim"),
-        )
         size = path.stat().st_size if path is not None and path.is_file() else 0
-        started = time.monotonic()
+        progress = Progress(what)
+        with self._drawn(progress) as refresh:
+
+            def show(share: float, *remarks: str, phase: str = what, part: str = "") -> None:
+                if phase != progress.phase:
+                    self._tell_time(progress)
+                    progress.begin(phase)
+                speed = f"{share * size / max(progress.seconds, 1e-9) / 1e6:,.0f} MB/s"
+                progress.move(share, remarks or ((speed,) if size else ()), part)
+                told = bool(remarks) and self._running.verbose
+                if told or (not self._draws and self._pace.due()):
+                    self._line(progress.logged())
+                refresh()
+
+            yield show
+            self._tell_time(progress)
+
+    def _tell_time(self, progress: Progress) -> None:
+        if self._running.verbose:
+            self._line(f"{progress.phase}: {progress.seconds:.1f} s")
+
+    @contextmanager
+    def _drawn(self, progress: Progress) -> Iterator[Callable[[], object]]:
+        """Keep a line on the terminal; what this gives draws it anew where nothing else does."""
+        if not self._draws:
+            yield lambda: None
+            return
         # Where there is no thread to be had the bar moves only with the work.
         probe = start_thread(lambda: None)
         if probe is not None:
             probe.join()
-        moving = probe is not None
-        with Progress(*columns, console=self.errors, transient=True, auto_refresh=moving) as bars:
-            task = bars.add_task(what, total=1.0, remark="")
-
-            def show(share: float, remark: str = "") -> None:
-                if size:
-                    seconds = max(time.monotonic() - started, 1e-9)
-                    remark = f"{share * size / seconds / 1e6:,.0f} MB/s"
-                bars.update(task, completed=share, remark=remark, refresh=not moving)
-
-            yield show
+        with Live(
+            progress,
+            console=self.errors,
+            transient=True,
+            auto_refresh=probe is not None,
+            refresh_per_second=8,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ) as live:
+            yield live.refresh if probe is None else lambda: None
 
     @contextmanager
     def warnings_in_words(self) -> Iterator[None]:
@@ -98,31 +118,25 @@ class Screen:
 
     def _warn(self, message: Any, *_: Any, **__: Any) -> None:
         if not self._running.quiet:
-            self.errors.print(f"warning: {in_options(str(message))}", markup=False, highlight=False)
+            self._line(f"warning: {in_options(str(message))}")
+
+    def _line(self, text: str) -> None:
+        self.errors.print(text, markup=False, highlight=False)
 
     def result(self, summary: dict[str, Any], *lines: Any) -> None:
         """The end of a command: for machines the summary, for people the lines."""
         if self._running.json:
-            self._json_file.write(json.dumps(summary) + "\n")
+            self._json_file.write(json.dumps(_strict(summary), allow_nan=False) + "\n")
         elif not self._running.quiet:
             for line in lines:
                 one_line = isinstance(line, str)
                 self._out.print(line, highlight=False, markup=False, soft_wrap=one_line)
 
 
-class Iterations:
-    """Progress of k-means, as a callback: rows that still move tell how far it is."""
-
-    def __init__(self, show: Callable[..., None], n_rows: int) -> None:
-        self._show = show
-        self._all = math.log1p(n_rows)
-        self._share = 0.0
-
-    def __call__(self, record: Any) -> None:
-        rest = math.log1p(record.moved) / self._all if self._all else 0.0
-        self._share = max(self._share, 1.0 - rest)
-        self._show(
-            self._share,
-            f"run {record.run} iteration {record.iteration}: {record.moved:,} rows moved, cost "
-            f"{record.cost:.6g}, {record.rows / max(record.seconds, 1e-9):,.0f} rows/s",
-        )
+def _strict(value: Any) -> Any:
+    """A value as JSON can hold it, which knows no infinity."""
+    if isinstance(value, dict):
+        return {key: _strict(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import fields
 from functools import cache
 from typing import Any
 
 OTHER_NAMES = {"n_clusters": "--clusters", "random_state": "--seed", "n_threads": "--threads"}
+# Advice that is about Python.
+PHRASES = {
+    "Give one that `save` wrote": "Give one that fit --model wrote",
+    "Prepare(norm='l2') (--unit)": "--unit",
+}
+NO_PERMISSION = "cannot be opened: permission denied. Check its owner and its mode."
+SYSTEM_ERRORS = {
+    errno.ENOENT: "does not exist.",
+    errno.EEXIST: "exists. Choose another name, or remove it first.",
+    errno.EISDIR: "is a folder; a file is needed.",
+    errno.ENOTDIR: "is not in a folder: a part of its path is a file.",
+    errno.EACCES: NO_PERMISSION,
+    errno.EPERM: NO_PERMISSION,
+    errno.EROFS: "cannot be written: the file system is read-only. Choose another place.",
+    errno.ENOSPC: "cannot be written: the disk is full. Free some space, or choose another place.",
+    errno.EDQUOT: "cannot be written: the quota is used up. Free some space.",
+    errno.EFBIG: "cannot be written: files may not be that large here (ulimit -f).",
+    errno.EMFILE: "cannot be opened: too many files are open. Raise the limit (ulimit -n).",
+    errno.ENAMETOOLONG: "cannot be used: the name is too long.",
+    errno.EIO: "cannot be read or written: the device reports an error.",
+}
 # What may stand around the name of a parameter, and not around a part of a path.
 BEFORE, AFTER = r"(?<![\w./'\"-])", r"(?![./-]?\w)"
+# A single thing in the plural, with the verb that follows it.
+ONE_OF_MANY = re.compile(
+    r"(?<![\w.,+*-])1 (?:such )?(row|column|cluster|center|feature|label|entrie|value|name|text"
+    r"|line|word|term|document|iteration|byte|batche|run|file)s\b"
+    r"(?: (are|were|have|follow|occur)\b)?"
+)
+VERBS = {"are": "is", "were": "was", "have": "has", "follow": "follows", "occur": "occurs"}
 VALUE = r"('[^']*'|[\w.+-]*\w)"
 
 
@@ -27,7 +56,7 @@ def _parameters() -> set[str]:
 
     groups: Any = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
-    return {*names, *OTHER_NAMES, "init", "method"}
+    return {*names, *OTHER_NAMES, "init", "method", "overwrite", "verify"}
 
 
 def in_options(message: str) -> str:
@@ -42,6 +71,9 @@ def in_options(message: str) -> str:
     def listed(found: re.Match[str]) -> str:
         return re.sub(rf"\b{one}\b", lambda name: option_name(name[1]), found[0])
 
+    message = re.sub(r"\[Errno -?\d+\] ", "", message)
+    for said, meant in PHRASES.items():
+        message = message.replace(said, meant)
     message = re.sub(r"\bn_samples=(\d+)", r"\1 rows", message)
     message = re.sub(rf"{BEFORE}{one}={VALUE}", with_value, message)
     # Names that are also words of English are meant where a message begins with them.
@@ -49,4 +81,23 @@ def in_options(message: str) -> str:
     message = re.sub(rf"^'{one}'(?= is not an option)", lambda name: option_name(name[1]), message)
     message = re.sub(r"(?<=, which takes )(\w+, )*\w+(?=\.)", listed, message)
     bare = "(" + "|".join(name for name in names if "_" in name or name == "tol") + ")"
-    return re.sub(BEFORE + bare + AFTER, lambda name: option_name(name[1]), message)
+    message = re.sub(BEFORE + bare + AFTER, lambda name: option_name(name[1]), message)
+    return ONE_OF_MANY.sub(_singular, message)
+
+
+def _singular(found: re.Match[str]) -> str:
+    noun = {"entrie": "entry", "batche": "batch"}.get(found[1], found[1])
+    return f"1 {noun}" + (f" {VERBS[found[2]]}" if found[2] else "")
+
+
+def system_error(error: OSError) -> str:
+    """What the system refused, in words: which file, what is wrong, what to do."""
+    if error.errno is None:
+        return str(error)
+    given = str(error.filename2 or error.filename or "The output")
+    # A file has another name until it is whole.
+    path = re.sub(r"(^|/)\.([^/]+)\.[0-9a-f]{12}\.partial\b", r"\1\2", given)
+    said = SYSTEM_ERRORS.get(error.errno, f"cannot be used: {error.strerror}.")
+    if path != given and isinstance(error, FileNotFoundError | PermissionError):
+        said = "cannot be written: its folder takes no new files. Choose another place."
+    return f"{path} {said}"

@@ -137,7 +137,7 @@ def _open_zstd(file: BinaryIO, path: Path) -> Any:
         import zstandard
     except ImportError:
         raise ReadError(
-            f"{path}: is compressed with zstd. Install the extra: pip install sparsecluster[zstd]"
+            f"{path} is compressed with zstd: pip install 'sparsecluster[zstd]' to read it."
         ) from None
     return _ZstdReader(file, zstandard)
 

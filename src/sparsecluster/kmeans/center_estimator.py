@@ -208,6 +208,11 @@ class CenterEstimator(
             return self._random_starts if self.init == "random" or callable(self.init) else 1
         return int(self.n_init)
 
+    @property
+    def n_starts(self) -> int:
+        """How many times `fit` starts: `n_init`, or what it means where it is "auto"."""
+        return self._n_init
+
     def _threads_for(self, rows: Rows) -> int:
         """Threads that a pass over the rows is worth."""
         n_threads = effective_n_threads(self.n_threads)

@@ -100,7 +100,7 @@ def check_target(path: Path, out: Path, overwrite: bool) -> None:
     if not out.exists():
         return
     if not overwrite:
-        raise ReadError(f"{out} exists. Choose another name, or ask for it to be overwritten.")
+        raise ReadError(f"{out} exists. Choose another name, or pass overwrite=True.")
     if path.exists() and out.samefile(path):
         raise ReadError(f"{out} is what is to be converted. Choose another name.")
     if not _is_ours(out):

@@ -116,7 +116,7 @@ def history(estimator: Any) -> dict[str, Any] | None:
             (cost, line_plot(iterations, costs, title=cost, scale=scale)),
             ("rows that moved", line_plot(iterations, moved, title=title, scale="log1p")),
         ],
-        "n_runs": 1 if batches else estimator.n_init,
+        "n_runs": 1 if batches else estimator.n_starts,
         "run": records[-1].run,
     }
 

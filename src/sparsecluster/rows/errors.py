@@ -11,6 +11,6 @@ class ReadError(SparseClusterError, ValueError):
     """A file that cannot be read: broken, of another format, or without what was asked for."""
 
 
-def counted(n: float, noun: str) -> str:
+def counted(n: float, noun: str, plural: str | None = None) -> str:
     """A number of things: 1 row, 2 rows."""
-    return f"{n:,.15g} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,.15g} {noun if n == 1 else plural or noun + 's'}"

@@ -1,0 +1,78 @@
+"""The result of a fit: as a table for people, as a summary for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOST_SHOWN = 50  # clusters in a table
+
+
+def clusters_table(
+    estimator: Any, terms: int, *more: tuple[str, list[str]], most: int = MOST_SHOWN
+) -> list[Any]:
+    """The clusters, largest first: number, size, top terms, and more columns by name; then a line
+    where there are more of them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    sizes = cluster_sizes(estimator) or []
+    table = Table()
+    table.add_column("cluster", justify="right", style="dim")
+    table.add_column("rows", justify="right")
+    columns = [(name, cells, "cyan") for name, cells in more]
+    if estimator.feature_names_ is not None:
+        top_terms = [", ".join(of_cluster) for of_cluster in estimator.top_terms(terms)]
+        columns.insert(0, ("top terms", top_terms, "bold"))
+    for name, _, style in columns:
+        table.add_column(name, style=style)
+    order = sorted(range(len(sizes)), key=lambda one: (-sizes[one], one))
+    for cluster in order[:most]:
+        cells = [str(cluster), f"{sizes[cluster]:,}", *(cells[cluster] for _, cells, _ in columns)]
+        table.add_row(*(Text(cell) for cell in cells))
+    if len(order) <= most:
+        return [table]
+    return [table, f"and {len(order) - most:,} smaller ones (use --json to list all)"]
+
+
+def cluster_sizes(estimator: Any) -> list[int] | None:
+    """Rows of each cluster: of the fit, or of all batches of a stream; None where none is known."""
+    import numpy as np
+
+    # The labels of a stream are those of its last batch.
+    if not hasattr(estimator, "history_") and hasattr(estimator, "counts_"):
+        return [int(n) for n in estimator.counts_]
+    if not hasattr(estimator, "labels_"):
+        return None
+    return [int(n) for n in np.bincount(estimator.labels_, minlength=estimator.n_clusters_)]
+
+
+def phases_of(estimator: Any) -> dict[str, float]:
+    """Seconds of each phase of a fit; none for a stream, or for a model of an older version."""
+    return dict(getattr(estimator, "seconds_", {}))
+
+
+def fit_summary(estimator: Any, terms: int) -> dict[str, Any]:
+    """What a fit found, and how it went, as JSON can hold it."""
+    named = estimator.feature_names_ is not None
+    history = [_plain_fields(record) for record in getattr(estimator, "history_", [])]
+    converged = getattr(estimator, "converged_", None)
+    return {
+        "estimator": type(estimator).__name__,
+        "clusters": int(estimator.n_clusters_),
+        "cost": float(estimator.inertia_),
+        "converged": None if converged is None else bool(converged),
+        "iterations": int(estimator.n_iter_),
+        "distances": sum(record["distances"] for record in history),
+        "center_distances": sum(record["center_distances"] for record in history),
+        "sizes": cluster_sizes(estimator),
+        "top_terms": estimator.top_terms(terms) if named else None,
+        "history": history,
+    }
+
+
+def _plain_fields(record: Any) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(record).items()
+        if isinstance(value, int | float | str) and not name.startswith("_")
+    }

@@ -1,0 +1,42 @@
+"""Models, told from data where one is given for the other."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file begins as safetensors do: the length of a header, then the header."""
+    if not path.is_file():
+        return False
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(9)
+    return start[8:] == b"{" and int.from_bytes(start[:8], "little") < size
+
+
+def command(*words: Any) -> str:
+    """A command line, as it would be typed."""
+    return f"`sparsecluster {shlex.join(map(str, words))}`"
+
+
+def open_model(name: str, model: Path, data: Path | None) -> Any:
+    """Load the model of a command `name MODEL DATA`; refuses the two in the wrong order."""
+    from sparsecluster import load_model
+
+    if data is not None and is_model(data) and not is_model(model):
+        raise ValueError(
+            f"{model} is not a model, and {data} is one. Did you mean {command(name, data, model)}?"
+        )
+    return load_model(model)
+
+
+def check_data(path: Path) -> None:
+    """Refuse a model where data are read."""
+    if is_model(path):
+        raise ValueError(
+            f"{path} is a model, and data are needed. Did you mean {command('inspect', path)} or "
+            f"`sparsecluster predict {shlex.quote(str(path))} DATA`?"
+        )
