@@ -94,6 +94,22 @@ def write_h5ad(path, matrix, *, old=False, names="strings"):
                 column.create_dataset("codes", data=np.arange(len(labels))[::-1])
 
 
+def write_cells(path, matrix, genes, *, cells=None, obsm=None):
+    """An AnnData file with a sparse X of named columns and, where given, names of its rows."""
+    h5py = pytest.importorskip("h5py")
+    matrix = sp.csr_array(matrix)
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", matrix.shape
+        for part in ("data", "indices", "indptr"):
+            group[part] = getattr(matrix, part)
+        file["var/_index"] = np.array(genes, dtype="S")
+        if cells is not None:
+            file["obs/_index"] = np.array(cells, dtype="S")
+        for name, value in (obsm or {}).items():
+            file[f"obsm/{name}"] = value
+
+
 def write_table(path, columns):
     """A table in the format that the name ends in, in pieces of a few lines."""
     pa = pytest.importorskip("pyarrow")

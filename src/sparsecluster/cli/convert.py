@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -21,6 +21,7 @@ def convert(
     out: Path,
     *,
     like: Path | None = None,
+    missing_columns: Literal["error", "zero"] = "error",
     overwrite: Annotated[bool, Parameter(negative=())] = False,
     reading: Reading = DEFAULTS[0],
     preparing: Preparing = DEFAULTS[1],
@@ -37,6 +38,9 @@ def convert(
         The folder to make, for example data.store.
     like
         A model or a store: read the file in the way in which that one's data were read.
+    missing_columns
+        With --like, whether a file that lacks some of the columns, by name, is refused, or these
+        are zero.
     overwrite
         Replace a store of this name.
     """
@@ -55,6 +59,7 @@ def convert(
             out,
             prepare=prepare,
             like=known,
+            missing_columns=missing_columns,
             metalabels=preparing.metalabels,
             overwrite=overwrite,
             n_threads=running.threads,

@@ -85,8 +85,7 @@ class H5adSource(Source):
                     f"{self.path}: {matrix.name} has the shape {shape}, not a matrix's."
                 )
             n_rows, n_columns = checked_shape(self.path, *shape)
-            self.n_features = n_columns
-            self.feature_names = self._names(file, n_columns)
+            self.tell_columns(n_columns, self._names(file, n_columns))
             if isinstance(matrix, h5py.Dataset):
                 _refuse_unstored(self.path, matrix)
                 yield from dense_blocks(

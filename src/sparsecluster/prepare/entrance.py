@@ -13,6 +13,14 @@ from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.rows import Rows, as_rows, check_input
 
 
+def names_of_frame(X: Any) -> list[str] | None:
+    """The names of the columns of a data frame; None for anything else, and where some are none."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return list(names)
+
+
 def enter(
     X: Any,
     *,

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsecluster.formats.registry import FORMATS, check_belong, format_of, open_source
 from sparsecluster.formats.source import Block, ReadError, Source
 from sparsecluster.formats.text import TextOptions
+from sparsecluster.prepare.matching import MISSING, moved, places_of_columns
 from sparsecluster.prepare.prepare import Prepare
 from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.recipe import Recipe, plain
@@ -128,11 +128,7 @@ class FirstPass:
         """What a raw block becomes."""
         block, order = shifted(block, self.source.first_column), self.source.column_order
         if order is not None:
-            # A copy of the values: they may be mapped, and are sorted in place.
-            arrays = (block.data.copy(), order[block.indices], block.indptr)
-            matrix = sp.csr_array(arrays, shape=(block.n_rows, len(order)))
-            matrix.sort_indices()
-            block = replace(block, indices=matrix.indices.astype(np.int32), data=matrix.data)
+            block = moved(block, order)
         return _applied(self._prepare, block, first_row)
 
 
@@ -141,8 +137,15 @@ class Transform:
     is refused."""
 
     def __init__(
-        self, path: Path, wanted: Recipe, fitted: Recipe, *, n_threads: int | None = None
+        self,
+        path: Path,
+        wanted: Recipe,
+        fitted: Recipe,
+        *,
+        missing_columns: str = "error",
+        n_threads: int | None = None,
     ) -> None:
+        self._missing = check_name("missing_columns", missing_columns, MISSING)
         self._dtype = wanted.dtype or fitted.dtype
         self._names = fitted.names
         prepare = fitted.prepare
@@ -159,8 +162,12 @@ class Transform:
             self.source, made = _of_file(path, wanted, n_threads, like=fitted)
         self._prepare = None if prepare is None else Prepare.from_state(prepare)
         self._n_columns = fitted.n_features if prepare is None else fitted.n_columns
+        self._columns_matched = self.source.terms
+        self._places: np.ndarray | None = None
         if isinstance(self.source, StoreSource):
             self._check_store(made, fitted)
+            self._match_columns()
+        self.source.on_columns = self._match_columns
         #: of the rows that this gives
         self.recipe = fitted
         if fitted.format is None:
@@ -172,6 +179,8 @@ class Transform:
     @property
     def ready_rows(self) -> StoredRows | None:
         """The rows of a store, where nothing is to be done with them."""
+        if self._places is not None:
+            return None
         return _ready_rows(self.source, self._prepare, self._dtype)
 
     def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
@@ -179,7 +188,11 @@ class Transform:
         source, n_rows = self.source, 0
         for block in _typed_blocks(source, self._dtype, progress):
             block = shifted(block, source.first_column)
-            width = max(int(block.indices.max(initial=-1)) + 1, source.n_features or 0)
+            if not self._columns_matched:
+                self._match_columns()
+            if self._places is not None:
+                block = moved(block, self._places)
+            width = int(block.indices.max(initial=-1)) + 1
             if width > self._n_columns:
                 raise ReadError(
                     f"{source.path} has {width} columns or more, where {self._n_columns} are "
@@ -189,35 +202,24 @@ class Transform:
             n_rows += block.n_rows
         if n_rows == 0:
             raise ReadError(f"{source.path} has no rows.")
-        if not source.terms:
-            self._check_names()
 
     def _check_store(self, made: Recipe, fitted: Recipe) -> None:
         """Refuse a store whose values are not those wanted, nor counts that become them."""
-        source, again = self.source, "Convert its source again, like the model (--like)."
         ready = fitted.format is None or made.same_values(fitted)
         if not ready and made.prepare is not None:
             raise ReadError(
-                f"{source.path} was prepared in another way than what it is to be like. {again}"
-            )
-        if source.n_features != self._n_columns:
-            raise ReadError(
-                f"{source.path} has {source.n_features} columns, where {self._n_columns} are "
-                f"known. {again}"
-            )
-        self._check_names()
-
-    def _check_names(self) -> None:
-        """Refuse a file whose columns have other names."""
-        names, known = self.source.feature_names, self._names
-        if names is None or known is None:
-            return
-        if self._prepare is not None and self._prepare.columns_ is not None:
-            names = np.asarray(names)[self._prepare.columns_]
-        if not np.array_equal(names, known):
-            raise ReadError(
-                f"The columns of {self.source.path} have other names than those that are known. "
+                f"{self.source.path} was prepared in another way than what it is to be like. "
                 f"Convert its source again, like the model (--like)."
+            )
+
+    def _match_columns(self) -> None:
+        """Find the places of columns that have names, and refuse another number of those that have
+        none, as soon as the file tells them."""
+        self._columns_matched = True
+        if self.source.n_features is not None:
+            kept = None if self._prepare is None else self._prepare.columns_
+            self._places = places_of_columns(
+                self.source, self._names, self._n_columns, kept=kept, missing=self._missing
             )
 
 
@@ -230,6 +232,7 @@ def recipe_of(like: Any) -> Recipe:
         n_features, names = like.n_features, like.feature_names
     elif hasattr(like, "n_features_in_"):
         n_features, names = like.n_features_in_, like.feature_names_
+        names = getattr(like, "feature_names_in_", None) if names is None else names
     else:
         raise ValueError("like must be Rows, a fitted estimator or a fitted Recipe.")
     recipe: Recipe = getattr(like, "recipe", None) or Recipe(names=names)

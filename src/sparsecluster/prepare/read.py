@@ -11,8 +11,10 @@ import numpy as np
 from sparsecluster.formats.labels import rows_labels
 from sparsecluster.formats.source import Block
 from sparsecluster.formats.text import TextSource
+from sparsecluster.prepare.matching import MISSING
 from sparsecluster.prepare.passes import FirstPass, Progress, Transform, asked, recipe_of
 from sparsecluster.prepare.prepare import Prepare
+from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import Provenance, Rows, as_rows, mapped_csr
@@ -23,6 +25,7 @@ def read(
     *,
     prepare: Prepare | None = None,
     like: Any = None,
+    missing_columns: str = "error",
     n_threads: int | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -41,6 +44,10 @@ def read(
     like : Rows, fitted estimator, Recipe or None, default=None
         Read the file by the fitted recipe of these: with their vocabulary, their columns, their
         weights. What cannot be made alike is refused.
+    missing_columns : {"error", "zero"}, default="error"
+        With `like`, and where columns have names: whether a file that lacks some of the known ones
+        is refused, or these are zero. Names decide, not places: columns may come in any order, and
+        those that are not known are left out, with a warning.
     n_threads : int or None
         Threads to use; by default all CPUs of the process.
     progress : callable or None, default=None
@@ -83,10 +90,16 @@ def read(
     >>> rows.shape, list(rows.feature_names)
     ((3, 4), ['apple', 'blue', 'green', 'red'])
     """
-    check_either(prepare, like)
+    check_either(prepare, like, missing_columns)
     wanted = asked(**options)
     if like is not None:
-        transform = Transform(Path(path), wanted, recipe_of(like), n_threads=n_threads)
+        transform = Transform(
+            Path(path),
+            wanted,
+            recipe_of(like),
+            missing_columns=missing_columns,
+            n_threads=n_threads,
+        )
         if transform.ready_rows is not None:
             return transform.ready_rows
         blocks = list(transform.blocks(progress))
@@ -102,8 +115,11 @@ def read(
     return _joined(blocks, recipe, first.source.n_labels)
 
 
-def check_either(prepare: Prepare | None, like: Any) -> None:
-    """Refuse two answers to the question of what becomes of the counts."""
+def check_either(prepare: Prepare | None, like: Any, missing_columns: str) -> None:
+    """Refuse two answers to the question of what becomes of the counts, and one without a use."""
+    check_name("missing_columns", missing_columns, MISSING)
+    if like is None and missing_columns != "error":
+        raise ValueError("missing_columns: no effect without like, which says what is missing.")
     if prepare is not None and like is not None:
         raise ValueError("prepare and like exclude each other: like says how values are made.")
 
@@ -112,6 +128,7 @@ def read_blocks(
     path: Any,
     *,
     like: Any,
+    missing_columns: str = "error",
     n_threads: int | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -120,7 +137,7 @@ def read_blocks(
 
     Parameters
     ----------
-    path, like, n_threads, progress, **options
+    path, like, missing_columns, n_threads, progress, **options
         As for :func:`read`.
 
     Yields
@@ -128,7 +145,13 @@ def read_blocks(
     Rows
         Some of the rows, in the order of the file.
     """
-    transform = Transform(Path(path), asked(**options), recipe_of(like), n_threads=n_threads)
+    transform = Transform(
+        Path(path),
+        asked(**options),
+        recipe_of(like),
+        missing_columns=missing_columns,
+        n_threads=n_threads,
+    )
     n_rows = 0
     for block in transform.blocks(progress):
         yield _joined([block], transform.recipe, transform.source.n_labels, first_row=n_rows)
