@@ -65,3 +65,14 @@ def test_a_matrix_of_another_width_is_refused_before_the_first_label(fitted):
     done = sparsecluster(folder, "predict", "cells.model", "other.npy")
     assert (done.returncode, done.stdout) == (2, "")
     assert "other.npy has 4 columns, where 30 are known." in done.stderr
+
+
+def test_stop_words_of_a_language_are_left_out_and_a_wrong_name_is_refused(tmp_path):
+    pytest.importorskip("stop_words")
+    (tmp_path / "d.txt").write_text("der Hund und die Katze\nein Haus am See\n")
+    done = sparsecluster(tmp_path, "convert", "d.txt", "d.store", "--stop-words", "german")
+    assert (done.returncode, "4 columns" in done.stdout) == (0, True)
+    done = sparsecluster(tmp_path, "convert", "d.txt", "x.store", "--stop-words", "geman")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--stop-words geman is neither a language (arabic, " in done.stderr
+    assert not (tmp_path / "x.store").exists()

@@ -16,6 +16,7 @@ from sparsecluster.cli.words import counted
 if TYPE_CHECKING:
     import numpy as np
 
+MANY_VALUES = 10  # of an option, to be shown
 DEFAULTS: tuple[Any, ...] = (Reading(), Running())
 
 
@@ -184,9 +185,18 @@ def _plain(value: Any) -> Any:
 def _recipe_lines(recipe: dict[str, Any] | None) -> list[tuple[str, str]]:
     lines = [] if recipe is None else recipe.items()
     return [
-        (name, ", ".join(f"{key}={value}" for key, value in chosen.items()) or "as it is")
+        (
+            name,
+            ", ".join(f"{key}={_shortened(value)}" for key, value in chosen.items()) or "as it is",
+        )
         for name, chosen in lines
     ]
+
+
+def _shortened(value: Any) -> Any:
+    """The first of many values, such as stop words; --json has all of them."""
+    many = isinstance(value, list) and len(value) > MANY_VALUES
+    return f"{value[:MANY_VALUES]} and {len(value) - MANY_VALUES:,} more" if many else value
 
 
 def _grid(rows: list[tuple[str, str]]) -> Any:

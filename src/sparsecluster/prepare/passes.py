@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.base import clone
 
 from sparsecluster.formats.registry import FORMATS, check_belong, format_of, open_source
 from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.stop_words import find_stop_words
 from sparsecluster.formats.text import TextOptions
 from sparsecluster.prepare.matching import MISSING, moved, places_of_columns
 from sparsecluster.prepare.prepare import Prepare
@@ -41,6 +43,8 @@ def asked(
     if not isinstance(text, TextOptions | None):
         raise ValueError(f"text must be TextOptions or None, got {text!r}.")
     options = {**(asdict(text) if text else {}), **options}
+    if "stop_words" in options:
+        options["stop_words"] = find_stop_words(options["stop_words"])
     given = {name: plain(value) for name, value in options.items() if value is not None}
     return Recipe(format=format, dtype=dtype, options=given)
 
@@ -313,8 +317,8 @@ def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
         usual = plain(option.default)
         if value not in (usual, known.get(option.name, usual)):
             raise ValueError(
-                f"{option.name}={value!r} is not how the other text was read: "
-                f"{option.name}={known.get(option.name, usual)!r}."
+                f"{option.name}={shortened(value)} is not how the other text was read: "
+                f"{option.name}={shortened(known.get(option.name, usual))}."
             )
         del given[option.name]
     return replace(wanted, format=format, options={**known, **given})
