@@ -183,14 +183,11 @@ def _plain(value: Any) -> Any:
 
 
 def _recipe_lines(recipe: dict[str, Any] | None) -> list[tuple[str, str]]:
-    lines = [] if recipe is None else recipe.items()
-    return [
-        (
-            name,
-            ", ".join(f"{key}={_shortened(value)}" for key, value in chosen.items()) or "as it is",
-        )
-        for name, chosen in lines
-    ]
+    lines = []
+    for name, chosen in (recipe or {}).items():
+        said = ", ".join(f"{key}={_shortened(value)}" for key, value in chosen.items())
+        lines.append((name, said or "as it is"))
+    return lines
 
 
 def _shortened(value: Any) -> Any:

@@ -45,13 +45,12 @@ def _languages() -> list[str]:
 
 
 def _of_language(name: str) -> tuple[str, ...]:
-    """Words of a list, and the words within those that have an apostrophe or a hyphen, because
-    texts are taken apart there, too."""
+    """The words of a list; of those with an apostrophe or a hyphen the parts, because texts are
+    taken apart there, too. Phrases are no words."""
     from stop_words import get_stop_words
 
-    words = set(get_stop_words(name))
-    words |= {part for word in words for part in re.findall(r"\w\w+", word)}
-    return tuple(sorted(words))
+    words = {word for word in get_stop_words(name) if len(word.split()) == 1}
+    return tuple(sorted(words | {part for word in words for part in re.findall(r"\w\w+", word)}))
 
 
 def _of_file(path: Path) -> tuple[str, ...]:
