@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from sparsecluster.prepare.annotated import is_annotated
 from sparsecluster.prepare.entrance import enter, names_of_frame
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.parameters import (
@@ -80,7 +81,7 @@ class SparseEstimator(BaseEstimator):
                 like=None if reset else self,
                 validate=partial(self._validated, reset=reset),
             )
-            if isinstance(X, Rows | str | os.PathLike):
+            if isinstance(X, Rows | str | os.PathLike) or is_annotated(X):
                 self._check_columns(rows, reset=reset)
         finally:
             # Until a fit has succeeded the estimator is what it was.

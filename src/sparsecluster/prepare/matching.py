@@ -4,53 +4,63 @@ a fitted recipe knows."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.source import Block, ReadError
 
 MISSING = ("error", "zero")  # what becomes of columns that are known and that a file lacks
 SHOWN = 3  # names in a message
+ADVICE = "Read it with missing_columns='zero' to take them as zeros."
 
 
 def places_of_columns(
-    source: Source, known: Any, n_columns: int, *, kept: np.ndarray | None, missing: str
+    n_features: int,
+    names: Any,
+    known: Any,
+    n_columns: int,
+    *,
+    origin: Any,
+    kept: np.ndarray | None = None,
+    missing: str = "error",
+    advice: str = ADVICE,
 ) -> np.ndarray | None:
-    """Where each column of a file goes, -1 for nowhere; None: where it is.
+    """Where each of `n_features` columns goes, -1 for nowhere; None: where it is.
 
-    Of `n_columns` those at the places `kept` (None: all) have the names `known`, where any have. A
-    file whose columns have no names must have as many.
+    Of `n_columns` those at the places `kept` (None: all) have the names `known`, where any have.
+    Columns without names must be as many. Errors and warnings name the `origin`.
     """
-    names = source.feature_names
     if names is None or known is None:
-        if source.n_features == n_columns:
+        if n_features == n_columns:
             return None
         raise ReadError(
-            f"{source.path} has {source.n_features:,} columns, where {n_columns:,} are known. It "
-            f"must have the same columns."
+            f"{origin} has {n_features:,} columns, where {n_columns:,} are known. It must have the "
+            f"same columns."
         )
     names, places = np.asarray(names), np.arange(n_columns) if kept is None else kept
     if len(names) == n_columns and np.array_equal(names[places], known):
         return None
-    n_dropped = n_columns - len(places)
-    found = places_by_name(
-        names, known, origin=str(source.path), missing=missing, n_dropped=n_dropped
-    )
+    found, lacking = _found_by_name(names.tolist(), known, origin)
+    if len(lacking) and missing == "error":
+        raise ReadError(
+            f"{origin} lacks {len(lacking):,} of the {len(known):,} known columns "
+            f"({_some(lacking)}). {advice}"
+        )
+    if len(lacking):
+        _warn(f"{origin} lacks {len(lacking):,} of the {len(known):,} known columns: taken as 0.")
+    # Columns that were dropped in the fit are known no more: so many others are no surprise.
+    n_extra = int(np.sum(found < 0)) - (n_columns - len(places))
+    if n_extra > 0:
+        columns = "1 column that is" if n_extra == 1 else f"{n_extra:,} columns that are"
+        _warn(f"{origin} has {columns} not known: left out.")
     return np.where(found < 0, -1, places[found]).astype(np.int32)
 
 
-def places_by_name(
-    names: Iterable[str], known: Any, *, origin: str, missing: str, n_dropped: int = 0
-) -> np.ndarray:
-    """Where each column goes: the place of its name among those known, or -1.
-
-    `n_dropped` columns were known once, and were dropped: so many others are no surprise.
-    """
-    names = list(names)
+def _found_by_name(names: list[str], known: Any, origin: Any) -> tuple[np.ndarray, Any]:
+    """The place of each name among those known, or -1; and the known names that are not there."""
     numbers = {name: number for number, name in enumerate(known)}
     places = np.array([numbers.get(name, -1) for name in names], dtype=np.int32)
     found = np.bincount(places[places >= 0], minlength=len(known))
@@ -65,18 +75,7 @@ def places_by_name(
         raise ReadError(
             f"{origin} has no column of a known name: {_some(names)} instead of {_some(lacking)}."
         )
-    if len(lacking) and missing == "error":
-        raise ReadError(
-            f"{origin} lacks {len(lacking):,} of the {len(known):,} known columns "
-            f"({_some(lacking)}). Read it with missing_columns='zero' to take them as zeros."
-        )
-    if len(lacking):
-        _warn(f"{origin} lacks {len(lacking):,} of the {len(known):,} known columns: taken as 0.")
-    n_extra = int(np.sum(places < 0)) - n_dropped
-    if n_extra > 0:
-        columns = "1 column that is" if n_extra == 1 else f"{n_extra:,} columns that are"
-        _warn(f"{origin} has {columns} not known: left out.")
-    return places
+    return places, lacking
 
 
 def moved(block: Block, places: np.ndarray) -> Block:

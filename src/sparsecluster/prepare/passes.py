@@ -223,7 +223,13 @@ class Transform:
         if self.source.n_features is not None:
             kept = None if self._prepare is None else self._prepare.columns_
             self._places = places_of_columns(
-                self.source, self._names, self._n_columns, kept=kept, missing=self._missing
+                self.source.n_features,
+                self.source.feature_names,
+                self._names,
+                self._n_columns,
+                origin=self.source.path,
+                kept=kept,
+                missing=self._missing,
             )
 
 
