@@ -15,6 +15,7 @@ from support.matrix_files import (
     lists_of,
     read,
     small_matrix,
+    write_cells,
     write_h5ad,
     write_table,
 )
@@ -59,6 +60,34 @@ def test_an_unknown_layer_is_refused_with_those_that_are_there(matrix, tmp_path)
     write_h5ad(tmp_path / "x.h5ad", matrix)
     with pytest.raises(ReadError, match=r"no layers/counts.*X, raw/X, layer 'double'"):
         read(H5adSource(tmp_path / "x.h5ad", layer="counts"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_h5ad_gives_the_names_of_its_observations(matrix, tmp_path, size):
+    cells = [f"cell{i}" for i in range(matrix.shape[0])]
+    genes = [f"gene{i}" for i in range(matrix.shape[1])]
+    write_cells(tmp_path / "x.h5ad", matrix, genes, cells=cells)
+    blocks = list(H5adSource(tmp_path / "x.h5ad", block_entries=size).blocks())
+    assert [name for block in blocks for name in block.ids] == cells
+    assert all(len(block.ids) == block.n_rows for block in blocks)
+    write_cells(tmp_path / "few.h5ad", matrix, genes, cells=cells[:-1])
+    with pytest.raises(ReadError, match="names of the observations"):
+        list(H5adSource(tmp_path / "few.h5ad", block_entries=size).blocks())
+    write_cells(tmp_path / "none.h5ad", matrix, genes)
+    assert all(block.ids is None for block in H5adSource(tmp_path / "none.h5ad").blocks())
+
+
+def test_an_embedding_of_h5ad_is_read_by_its_name(matrix, tmp_path):
+    genes = [f"gene{i}" for i in range(matrix.shape[1])]
+    embedding = np.random.RandomState(0).rand(matrix.shape[0], 3)
+    write_cells(tmp_path / "x.h5ad", matrix, genes, obsm={"X_pca": embedding})
+    source = H5adSource(tmp_path / "x.h5ad", obsm="X_pca")
+    assert_same(read(source), sp.csr_array(embedding))
+    assert source.feature_names is None
+    with pytest.raises(ReadError, match=r"no obsm/X_umap.*X, obsm 'X_pca'"):
+        read(H5adSource(tmp_path / "x.h5ad", obsm="X_umap"))
+    with pytest.raises(ValueError, match="layer and obsm exclude each other"):
+        H5adSource(tmp_path / "x.h5ad", obsm="X_pca", layer="counts")
 
 
 def test_a_lying_shape_in_h5ad_is_refused(matrix, tmp_path):

@@ -39,10 +39,11 @@ def _refuse_texts(X: Any, name: str, *, fitted: bool) -> None:
         return
     if not _holds_texts(X):
         return
+    texts = "texts.to_pylist()" if hasattr(X, "to_pylist") else "texts"
     lines = "from sklearn.feature_extraction.text import TfidfVectorizer\n"
-    lines += f"    {name} = TfidfVectorizer().fit_transform(texts)"
+    lines += f"    {name} = TfidfVectorizer().fit_transform({texts})"
     if fitted:
-        lines = f"{name} = vectorizer.transform(texts)  # the vectorizer of the fit"
+        lines = f"{name} = vectorizer.transform({texts})  # the vectorizer of the fit"
     raise ValueError(
         f"{name} holds texts, and numbers are needed. Count their words first:\n    {lines}\n"
         f"A file of texts can be given by its path."
