@@ -18,13 +18,15 @@ from support.matrix_files import (
     write_cells,
     write_h5ad,
     write_table,
+    write_zarr_cells,
 )
 
 from sparsecluster.formats.docword import DocwordSource
-from sparsecluster.formats.h5ad import H5adSource
+from sparsecluster.formats.h5ad import H5adSource, ZarrSource
 from sparsecluster.formats.mtx import MtxSource
 from sparsecluster.formats.npz import NpySource, NpzSource
 from sparsecluster.formats.parquet import ParquetSource
+from sparsecluster.formats.registry import format_of
 from sparsecluster.formats.source import ReadError
 
 
@@ -86,8 +88,32 @@ def test_an_embedding_of_h5ad_is_read_by_its_name(matrix, tmp_path):
     assert source.feature_names is None
     with pytest.raises(ReadError, match=r"no obsm/X_umap.*X, obsm 'X_pca'"):
         read(H5adSource(tmp_path / "x.h5ad", obsm="X_umap"))
-    with pytest.raises(ValueError, match="layer and obsm exclude each other"):
+    with pytest.raises(ValueError, match="layer='counts' and obsm='X_pca' exclude each other"):
         H5adSource(tmp_path / "x.h5ad", obsm="X_pca", layer="counts")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zarr_folder_is_read_like_h5ad(matrix, tmp_path, version):
+    cells = [f"cell{i}" for i in range(matrix.shape[0])]
+    genes = [f"gene{i}" for i in range(matrix.shape[1])]
+    embedding = np.random.RandomState(0).rand(matrix.shape[0], 3)
+    write_zarr_cells(tmp_path / "x.zarr", matrix, genes, cells, embedding, version)
+    assert format_of(tmp_path / "x.zarr", None) == "zarr"
+    for size in SIZES:
+        source = ZarrSource(tmp_path / "x.zarr", block_entries=size)
+        ids = [name for block in source.blocks() for name in block.ids]
+        assert (ids, source.feature_names.tolist()) == (cells, genes)
+        assert_same(read(ZarrSource(tmp_path / "x.zarr", block_entries=size)), matrix)
+        found = read(ZarrSource(tmp_path / "x.zarr", obsm="X_pca", block_entries=size))
+        assert_same(found, sp.csr_array(embedding))
+
+
+def test_a_zarr_folder_that_claims_more_than_it_holds_is_refused(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=2)
+    group.create_array("X", shape=(1 << 20, 1 << 10), chunks=(1 << 10, 1 << 10), dtype="f4")
+    with pytest.raises(ReadError, match="times as much"):
+        list(ZarrSource(tmp_path / "x.zarr").blocks())
 
 
 def test_a_lying_shape_in_h5ad_is_refused(matrix, tmp_path):

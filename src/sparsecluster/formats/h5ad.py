@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
@@ -74,28 +76,34 @@ class H5adSource(Source):
         super().__init__(path)
         check_number("block_entries", block_entries, Integral, 1)
         if layer is not None and obsm is not None:
-            raise ValueError("layer and obsm exclude each other: each takes the place of X.")
+            raise ValueError(
+                f"layer={layer!r} and obsm={obsm!r} exclude each other: each takes the place of X."
+            )
         self.layer, self.obsm = layer, obsm
         self.raw = layer == RAW
         self.block_entries = block_entries
 
-    def blocks(self) -> Iterator[Block]:
-        h5py = _h5py()
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """The group of the file that holds all others."""
+        h5py = needed("h5py", "Reading .h5ad files", "h5ad")
         if first_bytes(self.path, len(HDF5_MAGIC)) != HDF5_MAGIC:
             raise ReadError(f"{self.path} is not an .h5ad file: it does not start as HDF5.")
-        with reading(self.path, *_BROKEN), h5py.File(self.path, "r") as file:
+        with h5py.File(self.path, "r") as file:
+            yield file
+
+    def blocks(self) -> Iterator[Block]:
+        with reading(self.path, *_BROKEN), self._opened() as file:
             matrix = self._find(file)
-            if isinstance(matrix, h5py.Dataset):
-                shape = matrix.shape or ()
-            else:
-                shape = _shape(matrix)
+            dense = not hasattr(matrix, "keys")
+            shape = (matrix.shape or ()) if dense else _shape(matrix)
             if len(shape) != 2:
                 raise ReadError(
                     f"{self.path}: {matrix.name} has the shape {shape}, not a matrix's."
                 )
             n_rows, n_columns = checked_shape(self.path, *shape)
             self.tell_columns(n_columns, self._variables(file, n_columns))
-            if isinstance(matrix, h5py.Dataset):
+            if dense:
                 _refuse_unstored(self.path, matrix)
                 blocks = dense_blocks(
                     self.path,
@@ -184,14 +192,22 @@ class H5adSource(Source):
         return names if self._has_ids else None
 
 
-def _h5py() -> Any:
+class ZarrSource(H5adSource):
+    """The same in a folder, as AnnData writes it for zarr; chunks are read one after the other."""
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        yield needed("zarr", "Reading .zarr folders", "zarr").open_group(self.path, mode="r")
+
+
+def needed(library: str, purpose: str, extra: str) -> Any:
+    """A library that is not there unless an extra was asked for."""
     try:
-        import h5py
+        return importlib.import_module(library)
     except ImportError:
         raise ImportError(
-            "Reading .h5ad files needs h5py: pip install 'sparsecluster[h5ad]'."
+            f"{purpose} needs {library}: pip install 'sparsecluster[{extra}]'."
         ) from None
-    return h5py
 
 
 def _shape(group: Any) -> tuple[int, ...]:
@@ -243,10 +259,10 @@ def _texts(path: Path, dataset: Any, part: slice, field: str | None = None) -> n
     """Texts of a dataset. Many of them can be one and the same place of the file, so that they
     are read in pieces, and counted."""
     _refuse_unstored(path, dataset)
-    size = path.stat().st_size
+    size = max(_stored_bytes(path, dataset), 1)
     count = max(_FEWEST_NAMES, 4 * FREE_BYTES // size)
     texts, length = list[str](), 0
-    first, last, _ = part.indices(len(dataset))
+    first, last, _ = part.indices(dataset.shape[0])
     for begin in range(first, last, count):
         piece = dataset[begin : min(begin + count, last)]
         for name in (piece if field is None else piece[field]).tolist():
@@ -257,9 +273,16 @@ def _texts(path: Path, dataset: Any, part: slice, field: str | None = None) -> n
     return np.array(texts, dtype=object)
 
 
+def _stored_bytes(path: Path, dataset: Any) -> int:
+    """Bytes of the file that may hold a dataset, or the strings that it points to."""
+    return int(dataset.nbytes_stored()) if path.is_dir() else path.stat().st_size
+
+
 def _refuse_unstored(path: Path, dataset: Any) -> None:
     """Refuse a dataset that claims far more than the file holds of it."""
-    stored = min(int(dataset.id.get_storage_size()), path.stat().st_size)
+    stored = _stored_bytes(path, dataset)
+    if hasattr(dataset, "id"):
+        stored = min(int(dataset.id.get_storage_size()), stored)
     itemsize = int(dataset.dtype.itemsize)
     refuse_growth(path, int(dataset.size) * itemsize, stored)
     if dataset.chunks is None:
@@ -267,7 +290,7 @@ def _refuse_unstored(path: Path, dataset: Any) -> None:
     chunk = math.prod(dataset.chunks) * itemsize
     refuse_growth(path, chunk, stored)
     sizes = [0]
-    if hasattr(dataset.id, "chunk_iter"):  # as of HDF5 1.12.3
+    if hasattr(getattr(dataset, "id", None), "chunk_iter"):  # as of HDF5 1.12.3
         dataset.id.chunk_iter(lambda info: sizes.append(info.size))
     largest = max(sizes)
     # The library decompresses all that a chunk holds, whatever its length.

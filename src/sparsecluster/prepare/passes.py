@@ -193,7 +193,7 @@ class Transform:
         for block in _typed_blocks(source, self._dtype, progress):
             block = shifted(block, source.first_column)
             if not self._columns_matched:
-                self._match_columns()
+                self._match_columns(too_late=n_rows > 0)
             if self._places is not None:
                 block = moved(block, self._places)
             width = int(block.indices.max(initial=-1)) + 1
@@ -206,6 +206,8 @@ class Transform:
             n_rows += block.n_rows
         if n_rows == 0:
             raise ReadError(f"{source.path} has no rows.")
+        if not self._columns_matched:
+            self._match_columns(too_late=True)
 
     def _check_store(self, made: Recipe, fitted: Recipe) -> None:
         """Refuse a store whose values are not those wanted, nor counts that become them."""
@@ -216,20 +218,26 @@ class Transform:
                 f"Convert its source again, like the model (--like)."
             )
 
-    def _match_columns(self) -> None:
+    def _match_columns(self, *, too_late: bool = False) -> None:
         """Find the places of columns that have names, and refuse another number of those that have
-        none, as soon as the file tells them."""
+        none, as soon as the file tells them: it may be too late for other places."""
+        source = self.source
+        if source.n_features is None:
+            return
         self._columns_matched = True
-        if self.source.n_features is not None:
-            kept = None if self._prepare is None else self._prepare.columns_
-            self._places = places_of_columns(
-                self.source.n_features,
-                self.source.feature_names,
-                self._names,
-                self._n_columns,
-                origin=self.source.path,
-                kept=kept,
-                missing=self._missing,
+        self._places = places_of_columns(
+            source.n_features,
+            source.feature_names,
+            self._names,
+            self._n_columns,
+            origin=source.path,
+            kept=None if self._prepare is None else self._prepare.columns_,
+            missing=self._missing,
+        )
+        if too_late and self._places is not None:
+            raise ReadError(
+                f"{source.path} has its columns in another order than those known, and names them "
+                f"behind its rows. Bring them to the same order."
             )
 
 
