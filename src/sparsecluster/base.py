@@ -72,9 +72,11 @@ class SparseEstimator(BaseEstimator):
         before = self._take_columns()
         try:
             self.__dict__.update(before)
-            if not reset and names_of_frame(X) is not None and self._names_of_columns() is not None:
-                # scikit-learn compares the names of a frame with those of a file, too.
-                self.feature_names_in_ = np.array(self._names_of_columns(), dtype=object)
+            if not reset and names_of_frame(X) is not None:
+                known = self._names_of_columns(self.recipe)
+                if known is not None:
+                    # scikit-learn compares the names of a frame with those of a file, too.
+                    self.feature_names_in_ = np.array(known, dtype=object)
             rows = enter(
                 X,
                 n_threads=effective_n_threads(self.n_threads),
@@ -127,7 +129,7 @@ class SparseEstimator(BaseEstimator):
         recipe = self.recipe
         if recipe is not None and rows.recipe is not None and not recipe.same_values(rows.recipe):
             raise ValueError(f"X was not prepared in the same way as the training data. {advice}")
-        names, known = rows.feature_names, self._names_of_columns()
+        names, known = rows.feature_names, self._names_of_columns(recipe)
         if names is None or known is None or names is known:
             return
         if not np.array_equal(names, known):
@@ -136,9 +138,8 @@ class SparseEstimator(BaseEstimator):
                 f"{advice}"
             )
 
-    def _names_of_columns(self) -> Any:
+    def _names_of_columns(self, recipe: Recipe | None) -> Any:
         """The names by which columns are matched: those of the file, or the frame, of the fit."""
-        recipe = self.recipe
         return getattr(self, "feature_names_in_", None) if recipe is None else recipe.names
 
     def _remember(self, rows: Rows, feature_names: np.ndarray | None) -> None:

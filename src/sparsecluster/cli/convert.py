@@ -32,8 +32,8 @@ def convert(
     Parameters
     ----------
     data
-        The file: svmlight, npz, npy, mtx, UCI docword, h5ad, parquet, txt, jsonl, csv; also .gz,
-        .bz2 and .zst.
+        The file: svmlight, npz, npy, mtx, UCI docword, h5ad, zarr, parquet, txt, jsonl, csv; also
+        .gz, .bz2 and .zst.
     out
         The folder to make, for example data.store.
     like

@@ -36,8 +36,8 @@ def read(
     ----------
     path : str or path
         svmlight (also with several labels per row, or the header of the extreme classification
-        repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (needs the extra
-        "h5ad"), Parquet or Arrow (needs "parquet"), text (.txt with one document per line, .jsonl,
+        repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (.h5ad needs the
+        extra "h5ad", .zarr the extra "zarr"), Parquet or Arrow (needs "parquet"), text (.txt with one document per line, .jsonl,
         .csv), most of them also as .gz, .bz2 or .zst (needs "zstd"). A store is opened, not read.
     prepare : Prepare or None, default=None
         What to make of the counts in the file, not fitted yet.
@@ -56,8 +56,8 @@ def read(
         How the file is read; None is the default. For every format:
 
         format : str
-            One of "svmlight", "npz", "npy", "mtx", "docword", "h5ad", "parquet", "txt", "jsonl",
-            "csv"; by default what the file's first lines and its name say.
+            One of "svmlight", "npz", "npy", "mtx", "docword", "h5ad", "zarr", "parquet", "txt",
+            "jsonl", "csv"; by default what the file's first lines and its name say.
         dtype : {"float32", "float64"}
             Type of the values; by default that of the file, and float32 where numbers are text.
 
@@ -68,7 +68,9 @@ def read(
         transpose : bool
             For mtx: whether the columns of the file are the rows.
         layer : str
-            For h5ad: the layer to take in place of X; "raw/X" is that of ``raw``.
+            For h5ad and zarr: the layer to take in place of X; "raw/X" is that of ``raw``.
+        obsm : str
+            For h5ad and zarr: the embedding to take in place of X, such as "X_pca".
         columns : tuple of str
             For parquet: the columns with (indices, values) or (row, column, value).
         column, encoding, lowercase, stop_words, ngram_range, token_pattern, strip_accents
