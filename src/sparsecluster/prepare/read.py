@@ -37,8 +37,9 @@ def read(
     path : str or path
         svmlight (also with several labels per row, or the header of the extreme classification
         repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (.h5ad needs the
-        extra "h5ad", .zarr the extra "zarr"), Parquet or Arrow (needs "parquet"), text (.txt with one document per line, .jsonl,
-        .csv), most of them also as .gz, .bz2 or .zst (needs "zstd"). A store is opened, not read.
+        extra "h5ad", a .zarr folder "zarr"), Parquet or Arrow (needs "parquet"), text (.txt with
+        one document per line, .jsonl, .csv), most of them also as .gz, .bz2 or .zst (needs "zstd").
+        A store is opened, not read.
     prepare : Prepare or None, default=None
         What to make of the counts in the file, not fitted yet.
     like : Rows, fitted estimator, Recipe or None, default=None
