@@ -1,6 +1,7 @@
 """Columns that have names are matched by name, in every format that has them."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,10 @@ import pytest
 import scipy.sparse as sp
 from support.matrix_files import write_cells
 
-from sparsecluster import KMeans, Prepare, convert, open_store, read
-from sparsecluster.formats.source import ReadError
+from sparsecluster import KMeans, MiniBatchKMeans, Prepare, convert, open_store, read
+from sparsecluster.formats.registry import FORMATS
+from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.prepare import passes
 
 NAMES = [f"gene{i}" for i in range(40)]
 PREPARE = {"counts": None, "dropped": Prepare(tfidf=True, min_df=12, norm="l2")}
@@ -166,3 +169,36 @@ def test_missing_columns_without_like_are_refused(tmp_path, matrix):
         read(tmp_path / "x.h5ad", missing_columns="zero")
     with pytest.raises(ValueError, match="missing_columns='nan' is not known"):
         read(tmp_path / "x.h5ad", like=read(tmp_path / "x.h5ad"), missing_columns="nan")
+
+
+def test_a_growing_vocabulary_keeps_the_places_of_its_names(tmp_path, matrix):
+    write_cells(tmp_path / "x.h5ad", matrix, NAMES)
+    write_cells(tmp_path / "more.h5ad", np.hstack([matrix, matrix[:, :1]]), [*NAMES, "new"])
+    write_cells(tmp_path / "turned.h5ad", matrix[:, ::-1], NAMES[::-1])
+    model = MiniBatchKMeans(3, random_state=0, grow_features=True)
+    model.partial_fit(tmp_path / "x.h5ad").partial_fit(tmp_path / "more.h5ad")
+    assert model.n_features_in_ == 41
+    with pytest.raises(ValueError, match="not those of before, in the same order"):
+        model.partial_fit(tmp_path / "turned.h5ad")
+
+
+class LateNames(Source):
+    """A file that names its columns behind its rows."""
+
+    def blocks(self):
+        yield Block(
+            indptr=np.array([0, 1]),
+            indices=np.zeros(1, dtype=np.int32),
+            data=np.ones(1, dtype=np.float32),
+        )
+        self.n_features, self.feature_names = 40, np.array(NAMES[::-1], dtype=object)
+
+
+def test_names_that_come_too_late_are_refused(tmp_path, matrix, monkeypatch):
+    write_cells(tmp_path / "x.h5ad", matrix, NAMES)
+    model = KMeans(4, random_state=0).fit(tmp_path / "x.h5ad")
+    monkeypatch.setitem(FORMATS, "late", SimpleNamespace(reader=LateNames, module="late"))
+    monkeypatch.setattr(passes, "format_of", lambda *_: "late")
+    (tmp_path / "x.late").write_text("late")
+    with pytest.raises(ReadError, match="names them behind its rows"):
+        model.predict(tmp_path / "x.late")
