@@ -1,6 +1,7 @@
 """Readers of AnnData, Parquet and Arrow files, and all readers on broken files."""
 
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -106,6 +107,17 @@ def test_a_zarr_folder_is_read_like_h5ad(matrix, tmp_path, version):
         assert_same(read(ZarrSource(tmp_path / "x.zarr", block_entries=size)), matrix)
         found = read(ZarrSource(tmp_path / "x.zarr", obsm="X_pca", block_entries=size))
         assert_same(found, sp.csr_array(embedding))
+
+
+@pytest.mark.parametrize(
+    ("source", "library"), [(H5adSource, "h5py"), (ZarrSource, "zarr")], ids=["h5ad", "zarr"]
+)
+def test_a_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch, source, library):
+    path = tmp_path / "x"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n")
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"needs {library}: pip install 'sparsecluster\["):
+        list(source(path).blocks())
 
 
 def test_a_zarr_folder_that_claims_more_than_it_holds_is_refused(tmp_path):

@@ -86,10 +86,9 @@ class H5adSource(Source):
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         """The group of the file that holds all others."""
-        h5py = needed("h5py", "Reading .h5ad files", "h5ad")
         if first_bytes(self.path, len(HDF5_MAGIC)) != HDF5_MAGIC:
             raise ReadError(f"{self.path} is not an .h5ad file: it does not start as HDF5.")
-        with h5py.File(self.path, "r") as file:
+        with load_h5py().File(self.path, "r") as file:
             yield file
 
     def blocks(self) -> Iterator[Block]:
@@ -197,11 +196,15 @@ class ZarrSource(H5adSource):
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        yield needed("zarr", "Reading .zarr folders", "zarr").open_group(self.path, mode="r")
+        yield _load("zarr", "Reading .zarr folders", "zarr").open_group(self.path, mode="r")
 
 
-def needed(library: str, purpose: str, extra: str) -> Any:
-    """A library that is not there unless an extra was asked for."""
+def load_h5py() -> Any:
+    """The library that reads HDF5; the error says how to install it."""
+    return _load("h5py", "Reading .h5ad files", "h5ad")
+
+
+def _load(library: str, purpose: str, extra: str) -> Any:
     try:
         return importlib.import_module(library)
     except ImportError:
