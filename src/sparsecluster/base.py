@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from sparsecluster.prepare.entrance import enter
+from sparsecluster.prepare.annotated import is_annotated
+from sparsecluster.prepare.entrance import enter, names_of_frame
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.parameters import (
     By,
@@ -71,13 +72,18 @@ class SparseEstimator(BaseEstimator):
         before = self._take_columns()
         try:
             self.__dict__.update(before)
+            if not reset and names_of_frame(X) is not None:
+                known = self._names_of_columns(self.recipe)
+                if known is not None:
+                    # scikit-learn compares the names of a frame with those of a file, too.
+                    self.feature_names_in_ = np.array(known, dtype=object)
             rows = enter(
                 X,
                 n_threads=effective_n_threads(self.n_threads),
                 like=None if reset else self,
                 validate=partial(self._validated, reset=reset),
             )
-            if isinstance(X, Rows | str | os.PathLike):
+            if isinstance(X, Rows | str | os.PathLike) or is_annotated(X):
                 self._check_columns(rows, reset=reset)
         finally:
             # Until a fit has succeeded the estimator is what it was.
@@ -121,15 +127,20 @@ class SparseEstimator(BaseEstimator):
                 f"{self.n_features_in_} features as input. {advice}"
             )
         recipe = self.recipe
-        if recipe is None or rows.recipe is None:
-            return
-        if not recipe.same_values(rows.recipe):
+        if recipe is not None and rows.recipe is not None and not recipe.same_values(rows.recipe):
             raise ValueError(f"X was not prepared in the same way as the training data. {advice}")
-        names, known = rows.feature_names, recipe.names
+        names, known = rows.feature_names, self._names_of_columns(recipe)
         if names is None or known is None or names is known:
             return
         if not np.array_equal(names, known):
-            raise ValueError(f"The columns of X have other names than the training data. {advice}")
+            raise ValueError(
+                f"The columns of X have other names than the training data, or another order. "
+                f"{advice}"
+            )
+
+    def _names_of_columns(self, recipe: Recipe | None) -> Any:
+        """The names by which columns are matched: those of the file, or the frame, of the fit."""
+        return getattr(self, "feature_names_in_", None) if recipe is None else recipe.names
 
     def _remember(self, rows: Rows, feature_names: np.ndarray | None) -> None:
         """Keep what the rows of a fit know about their columns, now that it has succeeded."""

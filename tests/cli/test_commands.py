@@ -67,6 +67,16 @@ def test_what_was_asked_is_what_is_told(run, documents):
     assert "min_df=5, max_df=0.9, norm=l2" in (documents.parent / "m.html").read_text()
 
 
+def test_many_stop_words_are_counted_and_json_has_all(run, documents):
+    words = [f"word{i}" for i in range(30)]
+    (documents.parent / "stop.txt").write_text("\n".join(words))
+    assert run("convert", documents, "w.store", "--stop-words", "stop.txt").status == 0
+    assert json.loads(run("inspect", "w.store", "--json").out)["recipe"]["text"] == {
+        "stop_words": words
+    }
+    assert "'word9'] and 20 more" in run("inspect", "w.store").out
+
+
 @pytest.mark.parametrize("option", [("--unit",), ("--norm", "l2")])
 def test_unit_rows_by_either_word(run, matrix, option):
     assert run("convert", "x.npz", "u.store", *option).status == 0

@@ -1,6 +1,7 @@
 """Readers of AnnData, Parquet and Arrow files, and all readers on broken files."""
 
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -15,15 +16,18 @@ from support.matrix_files import (
     lists_of,
     read,
     small_matrix,
+    write_cells,
     write_h5ad,
     write_table,
+    write_zarr_cells,
 )
 
 from sparsecluster.formats.docword import DocwordSource
-from sparsecluster.formats.h5ad import H5adSource
+from sparsecluster.formats.h5ad import H5adSource, ZarrSource
 from sparsecluster.formats.mtx import MtxSource
 from sparsecluster.formats.npz import NpySource, NpzSource
 from sparsecluster.formats.parquet import ParquetSource
+from sparsecluster.formats.registry import format_of
 from sparsecluster.formats.source import ReadError
 
 
@@ -59,6 +63,69 @@ def test_an_unknown_layer_is_refused_with_those_that_are_there(matrix, tmp_path)
     write_h5ad(tmp_path / "x.h5ad", matrix)
     with pytest.raises(ReadError, match=r"no layers/counts.*X, raw/X, layer 'double'"):
         read(H5adSource(tmp_path / "x.h5ad", layer="counts"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_h5ad_gives_the_names_of_its_observations(matrix, tmp_path, size):
+    cells = [f"cell{i}" for i in range(matrix.shape[0])]
+    genes = [f"gene{i}" for i in range(matrix.shape[1])]
+    write_cells(tmp_path / "x.h5ad", matrix, genes, cells=cells)
+    blocks = list(H5adSource(tmp_path / "x.h5ad", block_entries=size).blocks())
+    assert [name for block in blocks for name in block.ids] == cells
+    assert all(len(block.ids) == block.n_rows for block in blocks)
+    write_cells(tmp_path / "few.h5ad", matrix, genes, cells=cells[:-1])
+    with pytest.raises(ReadError, match="names of the observations"):
+        list(H5adSource(tmp_path / "few.h5ad", block_entries=size).blocks())
+    write_cells(tmp_path / "none.h5ad", matrix, genes)
+    assert all(block.ids is None for block in H5adSource(tmp_path / "none.h5ad").blocks())
+
+
+def test_an_embedding_of_h5ad_is_read_by_its_name(matrix, tmp_path):
+    genes = [f"gene{i}" for i in range(matrix.shape[1])]
+    embedding = np.random.RandomState(0).rand(matrix.shape[0], 3)
+    write_cells(tmp_path / "x.h5ad", matrix, genes, obsm={"X_pca": embedding})
+    source = H5adSource(tmp_path / "x.h5ad", obsm="X_pca")
+    assert_same(read(source), sp.csr_array(embedding))
+    assert source.feature_names is None
+    with pytest.raises(ReadError, match=r"no obsm/X_umap.*X, obsm 'X_pca'"):
+        read(H5adSource(tmp_path / "x.h5ad", obsm="X_umap"))
+    with pytest.raises(ValueError, match="layer='counts' and obsm='X_pca' exclude each other"):
+        H5adSource(tmp_path / "x.h5ad", obsm="X_pca", layer="counts")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zarr_folder_is_read_like_h5ad(matrix, tmp_path, version):
+    cells = [f"cell{i}" for i in range(matrix.shape[0])]
+    genes = [f"gene{i}" for i in range(matrix.shape[1])]
+    embedding = np.random.RandomState(0).rand(matrix.shape[0], 3)
+    write_zarr_cells(tmp_path / "x.zarr", matrix, genes, cells, embedding, version)
+    assert format_of(tmp_path / "x.zarr", None) == "zarr"
+    for size in SIZES:
+        source = ZarrSource(tmp_path / "x.zarr", block_entries=size)
+        ids = [name for block in source.blocks() for name in block.ids]
+        assert (ids, source.feature_names.tolist()) == (cells, genes)
+        assert_same(read(ZarrSource(tmp_path / "x.zarr", block_entries=size)), matrix)
+        found = read(ZarrSource(tmp_path / "x.zarr", obsm="X_pca", block_entries=size))
+        assert_same(found, sp.csr_array(embedding))
+
+
+@pytest.mark.parametrize(
+    ("source", "library"), [(H5adSource, "h5py"), (ZarrSource, "zarr")], ids=["h5ad", "zarr"]
+)
+def test_a_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch, source, library):
+    path = tmp_path / "x"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n")
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"needs {library}: pip install 'sparsecluster\["):
+        list(source(path).blocks())
+
+
+def test_a_zarr_folder_that_claims_more_than_it_holds_is_refused(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=2)
+    group.create_array("X", shape=(1 << 20, 1 << 10), chunks=(1 << 10, 1 << 10), dtype="f4")
+    with pytest.raises(ReadError, match="times as much"):
+        list(ZarrSource(tmp_path / "x.zarr").blocks())
 
 
 def test_a_lying_shape_in_h5ad_is_refused(matrix, tmp_path):

@@ -215,7 +215,7 @@ def test_an_encoding_can_be_chosen(tmp_path):
     ],
 )
 def test_options_that_cannot_be_used_are_refused(options):
-    with pytest.raises(ValueError, match=r"encoding|ngram_range|text options|column"):
+    with pytest.raises(ValueError, match=r"encoding|ngram_range|stop_words|text options|column"):
         TextOptions(**options)
 
 

@@ -94,6 +94,40 @@ def write_h5ad(path, matrix, *, old=False, names="strings"):
                 column.create_dataset("codes", data=np.arange(len(labels))[::-1])
 
 
+def write_cells(path, matrix, genes, *, cells=None, obsm=None):
+    """An AnnData file with a sparse X of named columns and, where given, names of its rows."""
+    h5py = pytest.importorskip("h5py")
+    matrix = sp.csr_array(matrix)
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", matrix.shape
+        for part in ("data", "indices", "indptr"):
+            group[part] = getattr(matrix, part)
+        file["var/_index"] = np.array(genes, dtype="S")
+        if cells is not None:
+            file["obs/_index"] = np.array(cells, dtype="S")
+        for name, value in (obsm or {}).items():
+            file[f"obsm/{name}"] = value
+
+
+def write_zarr_cells(path, matrix, genes, cells, embedding, version):
+    """The same for zarr, in small chunks."""
+    zarr = pytest.importorskip("zarr")
+    root = zarr.open_group(path, mode="w", zarr_format=version)
+    matrix = sp.csr_array(matrix)
+    arrays = {f"X/{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+    strings = np.dtypes.StringDType()
+    arrays |= {
+        "var/_index": np.array(genes, dtype=strings),
+        "obs/_index": np.array(cells, dtype=strings),
+        "obsm/X_pca": embedding,
+    }
+    for name, array in arrays.items():
+        chunks = tuple(min(7, length) for length in array.shape)
+        root.create_array(name, data=array, chunks=chunks)
+    root["X"].attrs.update({"encoding-type": "csr_matrix", "shape": list(matrix.shape)})
+
+
 def write_table(path, columns):
     """A table in the format that the name ends in, in pieces of a few lines."""
     pa = pytest.importorskip("pyarrow")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,6 +20,7 @@ def convert(
     out: Path,
     *,
     like: Path | None = None,
+    missing_columns: Literal["error", "zero"] = "error",
     overwrite: Annotated[bool, Parameter(negative=())] = False,
     reading: Reading = Reading(),
     preparing: Preparing = Preparing(),
@@ -30,12 +31,15 @@ def convert(
     Parameters
     ----------
     data
-        The file: svmlight, npz, npy, mtx, UCI docword, h5ad, parquet, txt, jsonl, csv; also .gz,
-        .bz2 and .zst.
+        The file: svmlight, npz, npy, mtx, UCI docword, h5ad, zarr, parquet, txt, jsonl, csv; also
+        .gz, .bz2 and .zst.
     out
         The folder to make, for example data.store.
     like
         A model or a store: read the file in the way in which that one's data were read.
+    missing_columns
+        With --like, whether a file that lacks some of the columns, by name, is refused, or these
+        are zero.
     overwrite
         Replace a store of this name.
     """
@@ -59,6 +63,7 @@ def convert(
             out,
             prepare=prepare,
             like=known,
+            missing_columns=missing_columns,
             metalabels=preparing.metalabels,
             overwrite=overwrite,
             n_threads=running.threads,

@@ -26,6 +26,7 @@ def predict(
     *,
     labels: Annotated[str, Parameter(name=["--labels", "-o"], allow_leading_hyphen=True)] = STDOUT,
     zero_rows: Literal["error", "first"] | None = None,
+    missing_columns: Literal["error", "zero"] = "error",
     reading: Reading = Reading(),
     running: Running = Running(),
 ) -> None:
@@ -42,6 +43,9 @@ def predict(
     zero_rows
         With cosine, what to do with rows that are zero (for text: without a known word): refuse
         them, or put them into cluster 0; by default as the model was fitted.
+    missing_columns
+        Whether a file that lacks some of the model's columns, by name, is refused, or these are
+        zero.
     """
     from sparsecluster import read_blocks
 
@@ -52,7 +56,11 @@ def predict(
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
-    options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
+    options: dict[str, Any] = {
+        "missing_columns": missing_columns,
+        "n_threads": running.threads,
+        **reading.given(),
+    }
 
     with screen.warnings_in_words(), screen.progress(f"predicting {data.name}", data) as show:
 

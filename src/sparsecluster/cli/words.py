@@ -56,7 +56,7 @@ def _parameters() -> set[str]:
 
     groups: Any = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
-    return {*names, *OTHER_NAMES, "init", "method", "overwrite", "verify"}
+    return {*names, *OTHER_NAMES, "init", "method", "missing_columns", "overwrite", "verify"}
 
 
 def in_options(message: str) -> str:

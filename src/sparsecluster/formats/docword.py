@@ -25,8 +25,7 @@ class DocwordSource(NumberLinesSource):
     def blocks(self) -> Iterator[Block]:
         with self._lines() as lines:
             n_rows, n_columns, n_entries = self._header(lines)
-        self.n_features = n_columns
-        self.feature_names = self._names(n_columns)
+        self.tell_columns(n_columns, self._names(n_columns))
         yield from self._blocks(n_rows, n_columns, n_entries)
 
     def _header(self, lines: NumberLines) -> tuple[int, int, int]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,36 +34,48 @@ _CHUNK_SLACK = 4096  # bytes by which filters may make a chunk larger
 
 
 class H5adSource(Source):
-    """A matrix of an AnnData file, with the names of its variables: ``X``, a layer, or "raw/X",
-    that of ``raw``, with its own variables."""
+    """A matrix of an AnnData file, with the names of its variables and observations: ``X``, a
+    layer, "raw/X" (that of ``raw``, with its own variables), or an embedding of ``obsm``, whose
+    columns have no names."""
 
-    options = (Option("layer", "Layer to take instead of X, or raw/X."),)
+    options = (
+        Option("layer", "Layer to take instead of X, or raw/X."),
+        Option("obsm", "Embedding to take instead of X, such as X_pca."),
+    )
 
-    def __init__(self, path: Path, *, layer: str | None = None, **blocks: int) -> None:
+    def __init__(
+        self, path: Path, *, layer: str | None = None, obsm: str | None = None, **blocks: int
+    ) -> None:
         super().__init__(path, **blocks)
-        self.layer = layer
+        if layer is not None and obsm is not None:
+            raise ValueError(
+                f"layer={layer!r} and obsm={obsm!r} exclude each other: each takes the place of X."
+            )
+        self.layer, self.obsm = layer, obsm
         self.raw = layer == RAW
 
-    def blocks(self) -> Iterator[Block]:
-        h5py = _h5py()
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """The group of the file that holds all others."""
         if first_bytes(self.path, len(HDF5_MAGIC)) != HDF5_MAGIC:
             raise ReadError(f"{self.path} is not an .h5ad file: it does not start as HDF5.")
-        with reading(self.path, *_BROKEN), h5py.File(self.path, "r") as file:
+        with load_h5py().File(self.path, "r") as file:
+            yield file
+
+    def blocks(self) -> Iterator[Block]:
+        with reading(self.path, *_BROKEN), self._opened() as file:
             matrix = self._find(file)
-            if isinstance(matrix, h5py.Dataset):
-                shape = matrix.shape or ()
-            else:
-                shape = _shape(matrix)
+            dense = not hasattr(matrix, "keys")
+            shape = (matrix.shape or ()) if dense else _shape(matrix)
             if len(shape) != 2:
                 raise ReadError(
                     f"{self.path}: {matrix.name} has the shape {shape}, not a matrix's."
                 )
             n_rows, n_columns = checked_shape(self.path, *shape)
-            self.n_features = n_columns
-            self.feature_names = self._names(file, n_columns)
-            if isinstance(matrix, h5py.Dataset):
+            self.tell_columns(n_columns, self._variables(file, n_columns))
+            if dense:
                 _refuse_unstored(self.path, matrix)
-                yield from dense_blocks(
+                blocks = dense_blocks(
                     self.path,
                     lambda begin, end: matrix[begin:end],
                     shape=shape,
@@ -68,20 +83,25 @@ class H5adSource(Source):
                     block_entries=self.block_entries,
                 )
             else:
-                yield from self._sparse(matrix, n_rows, n_columns)
+                blocks = self._sparse(matrix, n_rows, n_columns)
+            begin = 0
+            for block in blocks:
+                end = begin + block.n_rows
+                yield replace(block, ids=self._observations(file, begin, end))
+                begin = end
 
     def _find(self, file: Any) -> Any:
         """The group or dataset of the matrix; the error says what else there is."""
-        name = "X"
+        name = "X" if self.obsm is None else f"obsm/{self.obsm}"
         if self.layer is not None:
             name = RAW if self.raw else f"layers/{self.layer}"
         # Old files keep a sparse raw.X in the group raw.X.
         for path in (name, name.replace("/", ".") if self.raw else name):
             if path in file:
                 return file[path]
-        layers = list(file["layers"]) if "layers" in file else []
         there = [path for path in ("X", RAW) if path in file]
-        there += [f"layer {layer!r}" for layer in layers]
+        for group, noun in (("layers", "layer"), ("obsm", "obsm")):
+            there += [f"{noun} {one!r}" for one in file.get(group, ())]
         raise ReadError(
             f"{self.path}: there is no {name}. The file holds {', '.join(there) or 'no matrix'}."
         )
@@ -113,33 +133,51 @@ class H5adSource(Source):
     def _arrays(self, group: Any) -> list[Numbers]:
         return [_Dataset(self.path, group, name) for name in ("indptr", "indices", "data")]
 
-    def _names(self, file: Any, n_columns: int) -> np.ndarray | None:
-        """The index of the variables; None where the file has none."""
-        h5py = _h5py()
-        table = None
-        for path in ("raw/var", "raw.var") if self.raw else ("var",):
-            table = file.get(path) if table is None else table
-        if isinstance(table, h5py.Dataset):
-            names = _old_names(self.path, table, n_columns)
-        elif table is not None:
-            names = _strings(self.path, table.get(_attribute(table, "_index", default="_index")))
-        else:
+    def _variables(self, file: Any, n_columns: int) -> np.ndarray | None:
+        """The names of the columns; None where the file has none."""
+        if self.obsm is not None:
             return None
+        names = None
+        for path in ("raw/var", "raw.var") if self.raw else ("var",):
+            names = _index(self.path, file.get(path)) if names is None else names
         if names is not None and len(names) != n_columns:
             raise ReadError(
                 f"{self.path}: {len(names)} names of variables for the {n_columns} columns."
             )
         return names
 
+    def _observations(self, file: Any, begin: int, end: int) -> np.ndarray | None:
+        """The names of some rows; None where the file has none."""
+        names = _index(self.path, file.get("obs"), slice(begin, end))
+        if begin == 0:
+            self._has_ids = names is not None
+        if self._has_ids and (names is None or len(names) != end - begin):
+            raise ReadError(
+                f"{self.path}: the names of the observations {begin} to {end - 1} are missing."
+            )
+        return names if self._has_ids else None
 
-def _h5py() -> Any:
+
+class ZarrSource(H5adSource):
+    """The same in a folder, as AnnData writes it for zarr; chunks are read one after the other."""
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        yield _load("zarr", "Reading .zarr folders", "zarr").open_group(self.path, mode="r")
+
+
+def load_h5py() -> Any:
+    """The library that reads HDF5; the error says how to install it."""
+    return _load("h5py", "Reading .h5ad files", "h5ad")
+
+
+def _load(library: str, purpose: str, extra: str) -> Any:
     try:
-        import h5py
+        return importlib.import_module(library)
     except ImportError:
         raise ImportError(
-            "Reading .h5ad files needs h5py: pip install 'sparsecluster[h5ad]'."
+            f"{purpose} needs {library}: pip install 'sparsecluster[{extra}]'."
         ) from None
-    return h5py
 
 
 def _shape(group: Any) -> tuple[int, ...]:
@@ -158,15 +196,18 @@ def _attribute(group: Any, *names: str, default: str = "") -> str:
     return default
 
 
-def _old_names(path: Path, table: Any, n_columns: int) -> np.ndarray | None:
-    """The names from a table with a field for the index, as versions before 0.7 wrote them."""
-    field = next((name for name in ("index", "_index") if name in (table.dtype.names or ())), None)
-    if field is None or len(table) != n_columns:
+def _index(path: Path, table: Any, part: slice = slice(None)) -> np.ndarray | None:
+    """The index of a table, or a part of it; None where there is none."""
+    if table is None:
         return None
-    return _texts(path, table, field)
+    if hasattr(table, "keys"):
+        return _strings(path, table.get(_attribute(table, "_index", default="_index")), part)
+    # Versions before 0.7 wrote a table with a field for the index.
+    field = next((name for name in ("index", "_index") if name in (table.dtype.names or ())), None)
+    return None if field is None else _texts(path, table, part, field)
 
 
-def _strings(path: Path, node: Any) -> np.ndarray | None:
+def _strings(path: Path, node: Any, part: slice = slice(None)) -> np.ndarray | None:
     """Names in any encoding of a column of strings; numbers become their digits."""
     if node is None:
         return None
@@ -175,25 +216,26 @@ def _strings(path: Path, node: Any) -> np.ndarray | None:
         if categories is None:
             return None
         _refuse_unstored(path, codes)
-        codes = np.asarray(codes)
+        codes = np.asarray(codes[part])
         if len(codes) and not 0 <= codes.min() <= codes.max() < len(categories):
             return None
         return categories[codes]
     if hasattr(node, "keys"):
         node = node["values"]
-    return _texts(path, node) if node.ndim == 1 else None
+    return _texts(path, node, part) if node.ndim == 1 else None
 
 
-def _texts(path: Path, dataset: Any, field: str | None = None) -> np.ndarray:
-    """The texts of a dataset. Many of them can be one and the same place of the file, so that they
+def _texts(path: Path, dataset: Any, part: slice, field: str | None = None) -> np.ndarray:
+    """Texts of a dataset. Many of them can be one and the same place of the file, so that they
     are read in pieces, and counted."""
     _refuse_unstored(path, dataset)
-    size = path.stat().st_size
-    piece = max(_FEWEST_NAMES, 4 * FREE_BYTES // size)
+    size = max(_stored_bytes(path, dataset), 1)
+    count = max(_FEWEST_NAMES, 4 * FREE_BYTES // size)
     texts, length = list[str](), 0
-    for begin in range(0, len(dataset), piece):
-        part = dataset[begin : begin + piece]
-        for name in (part if field is None else part[field]).tolist():
+    first, last, _ = part.indices(dataset.shape[0])
+    for begin in range(first, last, count):
+        piece = dataset[begin : min(begin + count, last)]
+        for name in (piece if field is None else piece[field]).tolist():
             text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
             texts.append(text)
             length += len(text)
@@ -201,9 +243,16 @@ def _texts(path: Path, dataset: Any, field: str | None = None) -> np.ndarray:
     return np.array(texts, dtype=object)
 
 
+def _stored_bytes(path: Path, dataset: Any) -> int:
+    """Bytes of the file that may hold a dataset, or the strings that it points to."""
+    return int(dataset.nbytes_stored()) if path.is_dir() else path.stat().st_size
+
+
 def _refuse_unstored(path: Path, dataset: Any) -> None:
     """Refuse a dataset that claims far more than the file holds of it."""
-    stored = min(int(dataset.id.get_storage_size()), path.stat().st_size)
+    stored = _stored_bytes(path, dataset)
+    if hasattr(dataset, "id"):
+        stored = min(int(dataset.id.get_storage_size()), stored)
     itemsize = int(dataset.dtype.itemsize)
     refuse_growth(path, int(dataset.size) * itemsize, stored)
     if dataset.chunks is None:
@@ -211,7 +260,7 @@ def _refuse_unstored(path: Path, dataset: Any) -> None:
     chunk = math.prod(dataset.chunks) * itemsize
     refuse_growth(path, chunk, stored)
     sizes = [0]
-    if hasattr(dataset.id, "chunk_iter"):  # as of HDF5 1.12.3
+    if hasattr(getattr(dataset, "id", None), "chunk_iter"):  # as of HDF5 1.12.3
         dataset.id.chunk_iter(lambda info: sizes.append(info.size))
     largest = max(sizes)
     # The library decompresses all that a chunk holds, whatever its length.

@@ -64,7 +64,7 @@ class MtxSource(NumberLinesSource):
         n_rows, n_columns = header.n_rows, header.n_columns
         if self.transpose:
             n_rows, n_columns = n_columns, n_rows
-        self.n_features = n_columns
+        self.tell_columns(n_columns)
         cells = header.format == "array"
         yield from self._blocks(
             n_rows, n_columns, n_rows * n_columns if cells else header.n_entries

@@ -75,7 +75,7 @@ class NpzSource(Source):
         if shape.size != 2:
             raise ReadError(f"{self.path}: a matrix with two axes is needed, it has {shape.size}.")
         n_rows, n_columns = checked_shape(self.path, *shape.read(2).tolist())
-        self.n_features = n_columns
+        self.tell_columns(n_columns)
         if kind == "csr":
             arrays = [_Member(self.path, archive, name) for name in ("indptr", "indices", "data")]
             yield from csr_blocks(
@@ -240,14 +240,15 @@ class NpySource(Source):
                 raise ReadError(
                     f"{self.path}: an array of shape {shape}; a matrix of rows x columns is needed."
                 )
-            n_rows, self.n_features = checked_shape(self.path, *shape)
+            n_rows, n_columns = checked_shape(self.path, *shape)
             held = self.path.stat().st_size - offset
-            if n_rows * self.n_features * dtype.itemsize > held:
+            if n_rows * n_columns * dtype.itemsize > held:
                 raise ReadError(
-                    f"{self.path}: the header claims {n_rows} x {self.n_features} numbers of type "
+                    f"{self.path}: the header claims {n_rows} x {n_columns} numbers of type "
                     f"{dtype}, but only {held} bytes follow."
                 )
-            if n_rows * self.n_features:
+            self.tell_columns(n_columns)
+            if n_rows * n_columns:
                 order = "F" if fortran else "C"
                 cells = np.memmap(self.path, dtype, "r", offset, shape, order)  # type: ignore[call-overload]
             else:

@@ -50,6 +50,7 @@ FORMATS = {
     "mtx": Format("mtx", "MtxSource", (".mtx",), (b"%%MatrixMarket",)),
     "docword": Format("docword", "DocwordSource"),
     "h5ad": Format("h5ad", "H5adSource", (".h5ad",), (b"\x89HDF\r\n",)),
+    "zarr": Format("h5ad", "ZarrSource", (".zarr",)),
     "parquet": Format(
         "parquet", "ParquetSource", (".parquet", ".feather", ".arrow"), (b"PAR1", b"ARROW1")
     ),
@@ -110,10 +111,17 @@ def _looks_like_svmlight(lines: list[bytes]) -> bool:
     return alike and any(b":" in line for line in filled)
 
 
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a group of zarr, of either version."""
+    return any((path / name).is_file() for name in (".zgroup", "zarr.json"))
+
+
 def format_of(path: Path, format: str | None) -> str:
     """The name of the format of a file: the one that was given, or the one that it has."""
     if not path.exists():
         raise ReadError(f"{path} does not exist.")
+    if is_zarr(path):
+        return "zarr"
     if path.is_dir():
         raise ReadError(f"{path} is a folder, and not a store.")
     if not path.is_file():

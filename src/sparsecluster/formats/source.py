@@ -91,6 +91,13 @@ class Source(ABC):
     def __init__(self, path: Path, *, block_entries: int = BLOCK_ENTRIES) -> None:
         self.path = path
         self.block_entries = block_entries
+        #: called once the file has told its columns, before any other work
+        self.on_columns: Callable[[], None] = lambda: None
+
+    def tell_columns(self, n_features: int, feature_names: np.ndarray | None = None) -> None:
+        """Say what a file states of its columns before its first block; may be refused here."""
+        self.n_features, self.feature_names = n_features, feature_names
+        self.on_columns()
 
     def options_found(self) -> dict[str, Any]:
         """Options by which another file is read in the same way, as this file showed them."""

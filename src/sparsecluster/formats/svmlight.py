@@ -151,7 +151,8 @@ class _Reading:
                     f"supported."
                 )
         self.expected = n_rows, n_features, n_labels
-        self.source.n_features, self.source.n_labels = n_features, n_labels
+        self.source.n_labels = n_labels
+        self.source.tell_columns(n_features)
         self.n_lines = 1
         return text[len(first[0]) + len(first[1]) :]
 

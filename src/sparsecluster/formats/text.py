@@ -17,6 +17,7 @@ import numpy as np
 from sparsecluster.formats.files import FileStream, open_stream
 from sparsecluster.formats.limits import LONGEST_TEXT, refuse_empty_rows
 from sparsecluster.formats.source import Block, Option, ReadError, Source
+from sparsecluster.formats.stop_words import find_stop_words
 
 BLOCK_TOKENS = 1 << 21
 
@@ -34,8 +35,10 @@ class TextOptions:
         Of the file.
     lowercase : bool
         Whether terms are brought to lower case.
-    stop_words : {"english"}, tuple of str or None
-        Words that are left out.
+    stop_words : str, tuple of str or None
+        Words that are left out: themselves, or the name of a language ("english"; others, such as
+        "german", with the extra "languages"), or a file with one word per line, or a string of
+        words with commas between them. Kept are the words, not where they come from.
     ngram_range : tuple of int
         Shortest and longest term, in words.
     token_pattern : str
@@ -53,9 +56,10 @@ class TextOptions:
     strip_accents: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("stop_words", "ngram_range"):
-            if isinstance(value := getattr(self, name), list):
-                object.__setattr__(self, name, tuple(value))
+        object.__setattr__(self, "stop_words", find_stop_words(self.stop_words))
+        given: Any = self.ngram_range
+        if isinstance(given, list):
+            object.__setattr__(self, "ngram_range", tuple(given))
         if not (self.column is None or isinstance(self.column, str)):
             raise ValueError(f"column must be a name or None, got {self.column!r}.")
         try:
@@ -93,10 +97,6 @@ class TextOptions:
         return analyze
 
 
-def _stop_words(given: str) -> str | tuple[str, ...]:
-    return given if given == "english" else tuple(word for word in given.split(",") if word)
-
-
 def _ngram_range(given: str) -> tuple[int | str, ...]:
     return tuple(int(bound) if bound.isdigit() else bound for bound in given.split(","))
 
@@ -116,8 +116,8 @@ class TextSource(Source):
         ),
         Option(
             "stop_words",
-            "Words to leave out: english, or words separated by commas.",
-            parse=_stop_words,
+            "Words to leave out: a language (english; others need an extra), a file with one word "
+            "per line, or words separated by commas.",
             fixed=True,
         ),
         Option(

@@ -249,14 +249,17 @@ class StreamEstimator(CenterEstimator):
         if self.grow_features and not reset and isinstance(X, str | os.PathLike | Rows):
             recipe = self.recipe
             if recipe is None or (not recipe.terms and recipe.prepare is None):
-                # Columns may be more than before; their names are looked at in _check_names.
-                X = enter(X).matrix
+                # Columns may be more than before.
+                rows = enter(X)
+                self._check_names(self._names_of_columns(recipe), rows.feature_names)
+                X = rows.matrix
         return super()._enter(X, reset=reset)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if reset or not self.grow_features:
             return super()._validated(X, reset=reset)
-        self._check_names(X)
+        known = getattr(self, "feature_names_in_", None)
+        self._check_names(known, getattr(X, "columns", None))
         X = check_array(X, input_name="X", **INPUT)
         missing = self.n_features_in_ - X.shape[1]
         if missing <= 0:
@@ -266,9 +269,8 @@ class StreamEstimator(CenterEstimator):
         shape = (X.shape[0], self.n_features_in_)
         return type(X)((X.data, X.indices, X.indptr), shape=shape, copy=False)
 
-    def _check_names(self, X: Any) -> None:
+    def _check_names(self, known: Any, names: Any) -> None:
         """Columns that have names keep their places when others join them."""
-        known, names = getattr(self, "feature_names_in_", None), getattr(X, "columns", None)
         if known is None or names is None:
             return
         shared = min(len(known), len(names))

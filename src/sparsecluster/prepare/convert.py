@@ -42,6 +42,7 @@ def convert(
     *,
     prepare: Prepare | None = None,
     like: Any = None,
+    missing_columns: str = "error",
     metalabels: bool = False,
     overwrite: bool = False,
     n_threads: int | None = None,
@@ -55,7 +56,7 @@ def convert(
 
     Parameters
     ----------
-    path, prepare, like, n_threads, progress, **options
+    path, prepare, like, missing_columns, n_threads, progress, **options
         As for :func:`read`. Where text gets a vocabulary, or `prepare` is given, rows are written
         twice: what depends on all of them is known at the end only.
     out : str or path
@@ -77,14 +78,16 @@ def convert(
     (2, 3)
     """
     path, out = Path(path), Path(out)
-    check_either(prepare, like)
+    check_either(prepare, like, missing_columns)
     check_target(path, out, overwrite)
     with atomic_folder(out, overwrite=overwrite) as folder:
         conversion = _Conversion(path, folder, n_threads, progress or (lambda share: None))
         if metalabels:
-            conversion.run_labels(prepare=prepare, like=like, **options)
+            conversion.run_labels(
+                prepare=prepare, like=like, missing_columns=missing_columns, **options
+            )
         elif like is not None:
-            conversion.run_transform(asked(**options), recipe_of(like))
+            conversion.run_transform(asked(**options), recipe_of(like), missing_columns)
         else:
             conversion.run_fit(asked(**options), prepare)
         return open_unnamed(folder, out)  # what does not open never gets its name
@@ -144,9 +147,15 @@ class _Conversion:
         block = Block(indptr=indptr, indices=matrix.indices, data=matrix.data)
         self._finish(self._write(self.folder, [block]), made.recipe, None)
 
-    def run_transform(self, wanted: Recipe, fitted: Recipe) -> None:
+    def run_transform(self, wanted: Recipe, fitted: Recipe, missing_columns: str) -> None:
         """Write the rows by a recipe that is fitted."""
-        transform = Transform(self.path, wanted, fitted, n_threads=self.n_threads)
+        transform = Transform(
+            self.path,
+            wanted,
+            fitted,
+            missing_columns=missing_columns,
+            n_threads=self.n_threads,
+        )
         writer = self._write(self.folder, transform.blocks(self.progress))
         self._finish(writer, transform.recipe, transform.source.n_labels)
 

@@ -5,12 +5,54 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
+import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
+from sparsecluster.prepare.annotated import annotated_rows, in_memory, is_annotated
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.rows import Rows, as_rows, check_input
+
+LOOKED_AT = 100  # values, for whether they are text
+
+
+def names_of_frame(X: Any) -> list[str] | None:
+    """The names of the columns of a data frame; None for anything else, and where some are none."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return list(names)
+
+
+def _holds_texts(values: Any) -> bool:
+    """Whether there are strings among the first values of a sequence, also one of pyarrow."""
+    first = islice(iter(values), LOOKED_AT)
+    return any(isinstance(one.as_py() if hasattr(one, "as_py") else one, str) for one in first)
+
+
+def _refuse_texts(X: Any, name: str, *, fitted: bool) -> None:
+    """Refuse a sequence of strings, with the lines that make a matrix of it."""
+    one_axis = len(getattr(X, "shape", ())) == 1 and not sp.issparse(X)
+    if not (isinstance(X, list | tuple) or one_axis or hasattr(X, "to_pylist")):
+        return
+    if not _holds_texts(X):
+        return
+    texts = "texts.to_pylist()" if hasattr(X, "to_pylist") else "texts"
+    lines = "from sklearn.feature_extraction.text import TfidfVectorizer\n"
+    lines += f"    {name} = TfidfVectorizer().fit_transform({texts})"
+    if fitted:
+        lines = f"{name} = vectorizer.transform({texts})  # the vectorizer of the fit"
+    raise ValueError(
+        f"{name} holds texts, and numbers are needed. Count their words first:\n    {lines}\n"
+        f"A file of texts can be given by its path."
+    )
+
+
+def _text_columns(X: Any) -> list[str]:
+    """The columns of a frame that hold strings."""
+    return [name for name in names_of_frame(X) or () if _holds_texts(X[name])]
 
 
 def enter(
@@ -21,7 +63,8 @@ def enter(
     like: Any = None,
     validate: Callable[[Any], Any] | None = None,
 ) -> Rows:
-    """A matrix, a data frame, Rows, a store or a path as rows that passed every check.
+    """A matrix, a data frame (pandas, polars, pyarrow), an AnnData, Rows, a store or a path as rows
+    that passed every check.
 
     A path is read, in the way of the fitted `like` where there is one. `validate` brings a matrix
     or frame to CSR or a C-ordered array of floats; by default scikit-learn's check_array does.
@@ -30,8 +73,24 @@ def enter(
         from sparsecluster.prepare.read import read
 
         X = read(X, like=like)
+    elif is_annotated(X):
+        from sparsecluster.prepare.passes import recipe_of
+
+        fitted = None if like is None else recipe_of(like)
+        X = annotated_rows(X, like=fitted, n_threads=n_threads)
     if isinstance(X, Rows):
         return X.checked()
-    X = check_input(X, name)
+    _refuse_texts(X, name, fitted=like is not None)
+    X = check_input(in_memory(X), name)
     validate = validate or partial(check_array, input_name=name, **INPUT)
-    return as_rows(validate(X), n_threads=n_threads, name=name)
+    try:
+        matrix = validate(X)
+    except (ValueError, TypeError):
+        texts = _text_columns(X)
+        if not texts:
+            raise
+        raise ValueError(
+            f"{name} has columns of text: {', '.join(texts)}. Drop them, or make numbers of them "
+            f"first."
+        ) from None
+    return as_rows(matrix, n_threads=n_threads, name=name)

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsecluster.formats.registry import FORMATS, check_belong, format_of, open_source
 from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.stop_words import find_stop_words
 from sparsecluster.formats.text import TextOptions
+from sparsecluster.prepare.matching import MISSING, moved, places_of_columns
 from sparsecluster.prepare.prepare import Prepare
 from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.recipe import Recipe, plain
@@ -41,6 +43,8 @@ def asked(
     if not isinstance(text, TextOptions | None):
         raise ValueError(f"text must be TextOptions or None, got {text!r}.")
     options = {**(asdict(text) if text else {}), **options}
+    if "stop_words" in options:
+        options["stop_words"] = find_stop_words(options["stop_words"])
     given = {name: plain(value) for name, value in options.items() if value is not None}
     return Recipe(format=format, dtype=dtype, options=given)
 
@@ -159,11 +163,7 @@ class FirstPass(_Pass):
         """What a raw block becomes."""
         block, order = shifted(block, self.source.first_column), self.source.column_order
         if order is not None:
-            # A copy of the values: they may be mapped, and are sorted in place.
-            arrays = (block.data.copy(), order[block.indices], block.indptr)
-            matrix = sp.csr_array(arrays, shape=(block.n_rows, len(order)))
-            matrix.sort_indices()
-            block = replace(block, indices=matrix.indices.astype(np.int32), data=matrix.data)
+            block = moved(block, order)
         return self._applied(block, first_row)
 
 
@@ -172,8 +172,15 @@ class Transform(_Pass):
     is refused."""
 
     def __init__(
-        self, path: Path, wanted: Recipe, fitted: Recipe, *, n_threads: int | None = None
+        self,
+        path: Path,
+        wanted: Recipe,
+        fitted: Recipe,
+        *,
+        missing_columns: str = "error",
+        n_threads: int | None = None,
     ) -> None:
+        self._missing = check_name("missing_columns", missing_columns, MISSING)
         self._dtype = wanted.dtype or fitted.dtype
         self._names = fitted.names
         prepare = fitted.prepare
@@ -189,8 +196,12 @@ class Transform(_Pass):
             self.source, made = _of_file(path, wanted, n_threads, like=fitted)
         self._prepare = None if prepare is None else Prepare.from_state(prepare)
         self._n_columns = fitted.n_features if prepare is None else fitted.n_columns
+        self._columns_matched = self.source.terms
+        self._places: np.ndarray | None = None
         if isinstance(self.source, StoreSource):
             self._check_store(made, fitted)
+            self._match_columns()
+        self.source.on_columns = self._match_columns
         #: of the rows that this gives
         self.recipe = fitted
         if fitted.format is None:
@@ -199,12 +210,21 @@ class Transform(_Pass):
                 made = replace(made, n_columns=n_columns, n_features=n_features)
             self.recipe = replace(made, names=fitted.names)
 
+    @property
+    def ready_rows(self) -> StoredRows | None:
+        """The rows of a store, where nothing is to be done with them."""
+        return None if self._places is not None else super().ready_rows
+
     def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
         """The blocks, made into rows."""
         source, n_rows = self.source, 0
         for block in self._blocks(progress):
             block = shifted(block, source.first_column)
-            width = max(int(block.indices.max(initial=-1)) + 1, source.n_features or 0)
+            if not self._columns_matched:
+                self._match_columns(too_late=n_rows > 0)
+            if self._places is not None:
+                block = moved(block, self._places)
+            width = int(block.indices.max(initial=-1)) + 1
             if width > self._n_columns:
                 raise ReadError(
                     f"{source.path} has {width} columns or more, where {self._n_columns} are "
@@ -214,35 +234,38 @@ class Transform(_Pass):
             n_rows += block.n_rows
         if n_rows == 0:
             raise ReadError(f"{source.path} has no rows.")
-        if not source.terms:
-            self._check_names()
+        if not self._columns_matched:
+            self._match_columns(too_late=True)
 
     def _check_store(self, made: Recipe, fitted: Recipe) -> None:
         """Refuse a store whose values are not those wanted, nor counts that become them."""
-        source, again = self.source, "Convert its source again, like the model (--like)."
         ready = fitted.format is None or made.same_values(fitted)
         if not ready and made.prepare is not None:
             raise ReadError(
-                f"{source.path} was prepared in another way than what it is to be like. {again}"
-            )
-        if source.n_features != self._n_columns:
-            raise ReadError(
-                f"{source.path} has {source.n_features} columns, where {self._n_columns} are "
-                f"known. {again}"
-            )
-        self._check_names()
-
-    def _check_names(self) -> None:
-        """Refuse a file whose columns have other names."""
-        names, known = self.source.feature_names, self._names
-        if names is None or known is None:
-            return
-        if self._prepare is not None and self._prepare.columns_ is not None:
-            names = np.asarray(names)[self._prepare.columns_]
-        if not np.array_equal(names, known):
-            raise ReadError(
-                f"The columns of {self.source.path} have other names than those that are known. "
+                f"{self.source.path} was prepared in another way than what it is to be like. "
                 f"Convert its source again, like the model (--like)."
+            )
+
+    def _match_columns(self, *, too_late: bool = False) -> None:
+        """Find the places of columns that have names, and refuse another number of those that have
+        none, as soon as the file tells them: it may be too late for other places."""
+        source = self.source
+        if source.n_features is None:
+            return
+        self._columns_matched = True
+        self._places = places_of_columns(
+            source.n_features,
+            source.feature_names,
+            self._names,
+            self._n_columns,
+            origin=source.path,
+            kept=None if self._prepare is None else self._prepare.columns_,
+            missing=self._missing,
+        )
+        if too_late and self._places is not None:
+            raise ReadError(
+                f"{source.path} has its columns in another order than those known, and names them "
+                f"behind its rows. Bring them to the same order."
             )
 
 
@@ -255,6 +278,7 @@ def recipe_of(like: Any) -> Recipe:
         n_features, names = like.n_features, like.feature_names
     elif hasattr(like, "n_features_in_"):
         n_features, names = like.n_features_in_, like.feature_names_
+        names = getattr(like, "feature_names_in_", None) if names is None else names
     else:
         raise ValueError("like must be Rows, a fitted estimator or a fitted Recipe.")
     recipe: Recipe = getattr(like, "recipe", None) or Recipe(names=names)
@@ -326,8 +350,8 @@ def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
         usual = plain(option.default)
         if value not in (usual, known.get(option.name, usual)):
             raise ValueError(
-                f"{option.name}={value!r} is not how the other text was read: "
-                f"{option.name}={known.get(option.name, usual)!r}."
+                f"{option.name}={shortened(value)} is not how the other text was read: "
+                f"{option.name}={shortened(known.get(option.name, usual))}."
             )
         del given[option.name]
     return replace(wanted, format=format, options={**known, **given})

@@ -11,8 +11,10 @@ import numpy as np
 from sparsecluster.formats.labels import rows_labels
 from sparsecluster.formats.source import Block
 from sparsecluster.formats.text import TextSource
+from sparsecluster.prepare.matching import MISSING
 from sparsecluster.prepare.passes import FirstPass, Progress, Transform, asked, recipe_of
 from sparsecluster.prepare.prepare import Prepare
+from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import Provenance, Rows, as_rows, mapped_csr
@@ -23,6 +25,7 @@ def read(
     *,
     prepare: Prepare | None = None,
     like: Any = None,
+    missing_columns: str = "error",
     n_threads: int | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -33,14 +36,19 @@ def read(
     ----------
     path : str or path
         svmlight (also with several labels per row, or the header of the extreme classification
-        repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (needs the extra
-        "h5ad"), Parquet or Arrow (needs "parquet"), text (.txt with one document per line, .jsonl,
-        .csv), most of them also as .gz, .bz2 or .zst (needs "zstd"). A store is opened, not read.
+        repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (.h5ad needs the
+        extra "h5ad", a .zarr folder "zarr"), Parquet or Arrow (needs "parquet"), text (.txt with
+        one document per line, .jsonl, .csv), most of them also as .gz, .bz2 or .zst (needs "zstd").
+        A store is opened, not read.
     prepare : Prepare or None, default=None
         What to make of the counts in the file, not fitted yet.
     like : Rows, fitted estimator, Recipe or None, default=None
         Read the file by the fitted recipe of these: with their vocabulary, their columns, their
         weights. What cannot be made alike is refused.
+    missing_columns : {"error", "zero"}, default="error"
+        With `like`, and where columns have names: whether a file that lacks some of the known ones
+        is refused, or these are zero. Names decide, not places: columns may come in any order, and
+        those that are not known are left out, with a warning.
     n_threads : int or None
         Threads to use; by default all CPUs of the process.
     progress : callable or None, default=None
@@ -49,8 +57,8 @@ def read(
         How the file is read; None is the default. For every format:
 
         format : str
-            One of "svmlight", "npz", "npy", "mtx", "docword", "h5ad", "parquet", "txt", "jsonl",
-            "csv"; by default what the file's first lines and its name say.
+            One of "svmlight", "npz", "npy", "mtx", "docword", "h5ad", "zarr", "parquet", "txt",
+            "jsonl", "csv"; by default what the file's first lines and its name say.
         dtype : {"float32", "float64"}
             Type of the values; by default that of the file, and float32 where numbers are text.
 
@@ -61,7 +69,9 @@ def read(
         transpose : bool
             For mtx: whether the columns of the file are the rows.
         layer : str
-            For h5ad: the layer to take in place of X; "raw/X" is that of ``raw``.
+            For h5ad and zarr: the layer to take in place of X; "raw/X" is that of ``raw``.
+        obsm : str
+            For h5ad and zarr: the embedding to take in place of X, such as "X_pca".
         columns : tuple of str
             For parquet: the columns with (indices, values) or (row, column, value).
         column, encoding, lowercase, stop_words, ngram_range, token_pattern, strip_accents
@@ -83,10 +93,16 @@ def read(
     >>> rows.shape, list(rows.feature_names)
     ((3, 4), ['apple', 'blue', 'green', 'red'])
     """
-    check_either(prepare, like)
+    check_either(prepare, like, missing_columns)
     wanted = asked(**options)
     if like is not None:
-        transform = Transform(Path(path), wanted, recipe_of(like), n_threads=n_threads)
+        transform = Transform(
+            Path(path),
+            wanted,
+            recipe_of(like),
+            missing_columns=missing_columns,
+            n_threads=n_threads,
+        )
         if transform.ready_rows is not None:
             return transform.ready_rows
         blocks = list(transform.blocks(progress))
@@ -102,8 +118,11 @@ def read(
     return _joined(blocks, recipe, first.source.n_labels)
 
 
-def check_either(prepare: Prepare | None, like: Any) -> None:
-    """Refuse two answers to the question of what becomes of the counts."""
+def check_either(prepare: Prepare | None, like: Any, missing_columns: str) -> None:
+    """Refuse two answers to the question of what becomes of the counts, and one without a use."""
+    check_name("missing_columns", missing_columns, MISSING)
+    if like is None and missing_columns != "error":
+        raise ValueError("missing_columns: no effect without like, which says what is missing.")
     if prepare is not None and like is not None:
         raise ValueError("prepare and like exclude each other: like says how values are made.")
 
@@ -112,6 +131,7 @@ def read_blocks(
     path: Any,
     *,
     like: Any,
+    missing_columns: str = "error",
     n_threads: int | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -120,7 +140,7 @@ def read_blocks(
 
     Parameters
     ----------
-    path, like, n_threads, progress, **options
+    path, like, missing_columns, n_threads, progress, **options
         As for :func:`read`.
 
     Yields
@@ -128,7 +148,13 @@ def read_blocks(
     Rows
         Some of the rows, in the order of the file.
     """
-    transform = Transform(Path(path), asked(**options), recipe_of(like), n_threads=n_threads)
+    transform = Transform(
+        Path(path),
+        asked(**options),
+        recipe_of(like),
+        missing_columns=missing_columns,
+        n_threads=n_threads,
+    )
     n_rows = 0
     for block in transform.blocks(progress):
         yield _joined([block], transform.recipe, transform.source.n_labels, first_row=n_rows)
