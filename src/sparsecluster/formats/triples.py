@@ -71,7 +71,7 @@ def blocks_of_triples(
         yield from _in_order(read(), n_rows, cutter)
     else:
         try:
-            yield from _in_any_order(read(), range(n_rows), cutter)
+            yield from _in_any_order(read(), range(n_rows), cutter, _Count())
         except OSError as error:
             raise ReadError(
                 f"{path}: the rows are not in order and were to be sorted in a temporary file in "
@@ -161,26 +161,35 @@ def _in_order(chunks: Iterable[Triples], n_rows: int, cutter: _Cutter) -> Iterat
     yield from cutter.cut(cutter.join(held), range(first, n_rows))
 
 
+class _Count:
+    """How many entries there are in all, and how many of them were given in blocks."""
+
+    total = 0
+    given = 0
+
+    def give(self, count: int) -> float:
+        """Share that is given with so many more."""
+        self.given += count
+        return self.given / max(self.total, 1)
+
+
 def _in_any_order(
-    chunks: Iterable[Triples], rows: range, cutter: _Cutter, done: float = 0.0, share: float = 1.0
+    chunks: Iterable[Triples], rows: range, cutter: _Cutter, count: _Count
 ) -> Iterator[Block]:
-    """The blocks of these rows, whose entries come in any order; they are this share of all, of
-    which some are done."""
+    """The blocks of these rows, whose entries come in any order."""
     with tempfile.TemporaryFile() as file:
         buckets = _Buckets(file, rows, cutter)
         for batch in _batches(chunks, cutter):
             buckets.add(batch)
-        total = max(sum(buckets.sizes), 1)
+        # A bucket that is split once more is counted once only.
+        count.total = count.total or sum(buckets.sizes)
         for begin, end in buckets.groups():
             size = sum(buckets.sizes[begin:end])
             part = rows[begin * buckets.width : end * buckets.width]
-            its_share = share * size / total
-            done += its_share
             if size > cutter.block_entries and len(part) > 1:
-                inner = buckets.read(begin, end)
-                yield from _in_any_order(inner, part, cutter, done - its_share, its_share)
+                yield from _in_any_order(buckets.read(begin, end), part, cutter, count)
                 continue
-            entries = cutter.join(list(buckets.read(begin, end)))._replace(done=min(done, 1.0))
+            entries = cutter.join(list(buckets.read(begin, end)))._replace(done=count.give(size))
             if len(part) > cutter.block_entries:
                 order = np.argsort(entries.rows, kind="stable")
                 yield from cutter.cut(entries.part(order), part)
