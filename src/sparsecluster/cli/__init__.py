@@ -47,7 +47,7 @@ app = App(
     help="Exact, fast clustering of sparse data.",
     help_epilogue=(
         "Exit status: 0 done, 1 failed (disk full, out of memory, a fault of the program), "
-        "2 refused (wrong options or data), 130 interrupted."
+        "2 refused (wrong options or data), 130 interrupted, 143 terminated."
     ),
     version=_version,
     suppress_keyboard_interrupt=False,

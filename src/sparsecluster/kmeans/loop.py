@@ -36,6 +36,8 @@ class Task:
     tolerance: float = 0.0  #: of the sum of the squared shifts of the centers (eq. A.1)
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
     run: int = 0  #: its number among the runs of a fit
+    #: centers as the user sees them
+    shown: Callable[[_core.Centers], Any] = centers_.from_core
 
 
 #: Called after each iteration; a true answer ends the run.
@@ -47,7 +49,8 @@ def iterate(task: Task, start: RunState, observe: Observer) -> Clustering:
     loop = Loop(task, start)
     while loop.goes_on:
         record = loop.step()
-        loop.stopped = bool(observe(record, loop))
+        with record.showing(loop.shown_centers, loop.labels.copy):
+            loop.stopped = bool(observe(record, loop))
     return loop.finish()
 
 
@@ -57,6 +60,7 @@ class Loop:
     def __init__(self, task: Task, start: RunState) -> None:
         self.task = task
         self.history = list(start.history)
+        self._seeding_seconds = start.seeding_seconds
         self.settled = self.near = self.stopped = False
         self._begin(start.core_centers())
         self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
@@ -90,8 +94,11 @@ class Loop:
         setting, labels = self.task.setting, self.labels[:n_rows]
         weights = None if setting.weights is None else setting.weights[: len(labels)]
         found = self._assigner.assign(self.centers, self._shift, labels)
+        assigned = time.perf_counter()
         refilled = self._refill(labels, weights)
+        refilling = time.perf_counter() - assigned
         moved, self._shift, cost = self._sums.update(labels, self.centers, setting.n_threads)
+        updated = time.perf_counter()
         if cost < FEW_DIGITS * self._sums.scatter:
             cost = self._exact_cost(labels, weights)
         self.settled = moved == 0 and not refilled
@@ -108,6 +115,8 @@ class Loop:
             rows=len(labels),
             skipped=found.skipped,
             center_distances=found.center_distances,
+            assignment_seconds=assigned - started,
+            update_seconds=updated - assigned - refilling,
         )
         self.history.append(record)
         self.near = record.shift <= self.task.tolerance
@@ -123,10 +132,17 @@ class Loop:
             self._begin(drop_clusters(self.centers, labels, hopeless))
         return refilled
 
+    def shown_centers(self) -> Any:
+        """The centers as the user sees them."""
+        return self.task.shown(self.centers)
+
     def state(self) -> RunState:
-        """What the run can resume from."""
+        """What the run can resume from, which stays as it is when the run continues."""
         return RunState(
-            centers=centers_.from_core(self.centers), labels=self.labels, history=self.history
+            centers=centers_.from_core(self.centers),
+            labels=self.labels.copy(),
+            history=list(self.history),
+            seeding_seconds=self._seeding_seconds,
         )
 
     def standard_errors(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,8 +168,9 @@ class Loop:
             labels=self.labels,
             inertia=self._exact_cost(self.labels, self.task.setting.weights),
             history=self.history,
-            converged=self.settled or self.near or self.stopped,
+            converged=self.settled or self.near,
             stopped=self.stopped,
+            seeding_seconds=self._seeding_seconds,
         )
 
     def _exact_cost(self, labels: np.ndarray, weights: np.ndarray | None) -> float:

@@ -48,14 +48,19 @@ class NestedBatches:
         while loop.goes_on:
             size, whole = self.sizes[batch], batch == len(self.sizes) - 1
             record = loop.step(size)
-            loop.stopped = bool(observe(record, loop))
+            with record.showing(loop.shown_centers, lambda: self._outside(loop.labels)):
+                loop.stopped = bool(observe(record, loop))
             if not whole and (loop.settled or loop.near or exhausted(loop, size)):
                 batch += 1
                 loop.settled = loop.near = False
         found = loop.finish()
-        labels = np.empty_like(found.labels)
-        labels[self.order] = found.labels
-        return replace(found, labels=labels)
+        return replace(found, labels=self._outside(found.labels))
+
+    def _outside(self, labels: np.ndarray) -> np.ndarray:
+        """Labels of the rows as they were before."""
+        restored = np.empty_like(labels)
+        restored[self.order] = labels
+        return restored
 
 
 def exhausted(loop: Loop, size: int) -> bool:

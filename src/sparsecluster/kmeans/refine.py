@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.keeping import RunKeeper
 from sparsecluster.kmeans.loop import Observer, Task, iterate
 from sparsecluster.kmeans.state import Clustering, RunState
-from sparsecluster.run.history import Callback, IterationRecord
-from sparsecluster.storage.checkpoint import StateFile
+from sparsecluster.run.history import IterationRecord, Reporter
 
 METHODS = ("first-variation",)
 
@@ -19,8 +19,8 @@ def first_variation(
     task: Task,
     best: Clustering,
     *,
-    on_iteration: Callback,
-    checkpoint: StateFile | None = None,
+    on_iteration: Reporter,
+    keeper: RunKeeper | None = None,
 ) -> Clustering:
     """Move single rows while that lowers the cost, and let the loop settle after each pass.
 
@@ -34,8 +34,8 @@ def first_variation(
     # A pass is followed by an iteration at least.
     while not stopped and len(history) + 2 <= task.max_iter:
         started = time.perf_counter()
-        if checkpoint and checkpoint.due:
-            replace(best, history=history).refining().save(checkpoint)
+        if keeper:
+            keeper.reached(replace(best, history=list(history)).refining())
         # Copies, because a pass that finds nothing must leave everything as it was.
         centers = centers_.to_core(centers_.from_core(best.centers))
         labels = best.labels.copy()
@@ -62,10 +62,11 @@ def first_variation(
             rows=rows.n_rows,
         )
         history.append(record)
-        if on_iteration(record):
-            stopped = True
+        with record.showing(lambda: task.shown(centers), labels.copy):  # noqa: B023
+            stopped = bool(on_iteration(record))
+        if stopped:
             break
-        start = RunState(centers=centers_.from_core(centers), history=history)
+        start = RunState.at(centers, best.seeding_seconds, history)
         continued = iterate(task, start, observe)
         history, stopped = continued.history, continued.stopped
         if not continued.inertia < best.inertia:

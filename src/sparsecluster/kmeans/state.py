@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -33,11 +34,18 @@ class RunState:
     finished: bool = False
     converged: bool = False
     stopped: bool = False
+    seeding_seconds: float = 0.0
 
     @classmethod
-    def at(cls, centers: _core.Centers) -> RunState:
-        """The start of a run from these centers."""
-        return cls(centers=centers_.from_core(centers), history=[])
+    def at(
+        cls,
+        centers: _core.Centers,
+        seeding_seconds: float = 0.0,
+        history: Sequence[IterationRecord] = (),
+    ) -> RunState:
+        """At these centers, without labels."""
+        found = centers_.from_core(centers)
+        return cls(centers=found, history=list(history), seeding_seconds=seeding_seconds)
 
     def core_centers(self) -> _core.Centers:
         """The centers as the core wants them, a copy."""
@@ -58,6 +66,7 @@ class RunState:
                 history=[IterationRecord(**record) for record in packed["history"]],
                 labels=None if packed["labels"] is None else np.array(packed["labels"]),
                 **{name: bool(packed[name]) for name in FLAGS},
+                seeding_seconds=float(packed.get("seeding_seconds", 0.0)),
             )
             state._check(rows)
             return state
@@ -87,6 +96,7 @@ class Clustering:
     history: list[IterationRecord]
     converged: bool
     stopped: bool = False  #: by the callback
+    seeding_seconds: float = 0.0
 
     @property
     def n_iter(self) -> int:
@@ -100,8 +110,15 @@ class Clustering:
         inertia = _core.own_cost(
             rows.core, centers, state.labels, setting.weights, setting.n_threads
         )
-        history = list(state.history)
-        return cls(centers, state.labels, inertia, history, state.converged, state.stopped)
+        return cls(
+            centers,
+            state.labels,
+            inertia,
+            list(state.history),
+            state.converged,
+            state.stopped,
+            state.seeding_seconds,
+        )
 
     def state(self) -> RunState:
         """That of a run that has ended."""
@@ -112,6 +129,7 @@ class Clustering:
             finished=True,
             converged=self.converged,
             stopped=self.stopped,
+            seeding_seconds=self.seeding_seconds,
         )
 
     def refining(self) -> RunState:

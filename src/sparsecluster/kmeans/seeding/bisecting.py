@@ -11,7 +11,7 @@ from sparsecluster import _core
 from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.loop import Task, iterate
 from sparsecluster.kmeans.seeding.shared import draw_by_distance, means, n_candidates
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, unheard
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.rows import Rows
 
@@ -25,7 +25,7 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
         members = parts[worst]
         few = rows.select(members)
         weights = None if setting.weights is None else setting.weights[members]
-        inner = replace(setting, weights=weights)
+        inner = replace(setting, weights=weights, progress=unheard)
         start = draw_by_distance(few, 2, inner, n_candidates(2))
         if len(start) < 2:
             costs[worst] = 0.0
@@ -48,6 +48,7 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
         if weights is not None:
             distance2 = distance2 * weights
         parts[worst : worst + 1] = halves
+        setting.progress(len(parts) / n_clusters)
         costs[worst : worst + 1] = [
             float(distance2[found.labels == side].sum()) if len(halves[side]) > 1 else 0.0
             for side in (0, 1)

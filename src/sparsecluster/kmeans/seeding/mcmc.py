@@ -19,5 +19,6 @@ def mcmc(
     indices = _core.chain_seeds(
         rows.core, n_clusters, int(chain_length), first, chain_seed, setting.weights,
         setting.metric.floor, setting.n_threads,
+        lambda found: setting.progress(found / n_clusters),
     )  # fmt: skip
     return np.asarray(indices)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsecluster.kmeans.seeding.random_rows import random_rows
 from sparsecluster.kmeans.seeding.shared import farthest_rows, mean_row
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, unheard
 from sparsecluster.rows.rows import Rows
 
 
@@ -20,7 +20,8 @@ def oversample(
     drawn = np.sort(random_rows(rows, more, setting))
     few = rows.select(drawn)
     alike = replace(setting, weights=None)
-    first = farthest_rows(few, 1, alike, start=mean_row(few, alike))
+    start = mean_row(few, alike)
+    first = farthest_rows(few, 1, replace(alike, progress=unheard), start=start)
     if not len(first):
         return drawn[:1]
     others = farthest_rows(few, n_clusters - 1, alike, start=few.take(first))

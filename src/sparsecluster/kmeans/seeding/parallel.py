@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsecluster.kmeans.seeding.plusplus import greedy_kmeans_plusplus
 from sparsecluster.kmeans.seeding.shared import first_row, nearest_of
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, part_of
 from sparsecluster.rows.rows import Rows
 
 
@@ -22,7 +22,8 @@ def kmeans_parallel(
     weights = np.ones(rows.n_rows) if setting.weights is None else setting.weights
     chosen = np.array([first_row(rows, setting)])
     distance2 = nearest_of(rows, rows.take(chosen), setting)[1]
-    for _ in range(int(rounds)):
+    rounds = int(rounds)
+    for number in range(rounds):
         chance = weights * distance2
         total = chance.sum()
         if not total > 0:
@@ -32,6 +33,8 @@ def kmeans_parallel(
         if len(new):
             distance2 = np.minimum(distance2, nearest_of(rows, rows.take(new), setting)[1])
             chosen = np.concatenate([chosen, new])
+        setting.progress((number + 1) / (rounds + 1))
+    setting = replace(setting, progress=part_of(setting.progress, rounds, rounds + 1))
     chosen = np.unique(chosen)
     if len(chosen) < n_clusters:
         # Too few rounds for so many centers: the rest as k-means++ would.
