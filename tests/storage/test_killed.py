@@ -257,7 +257,7 @@ MOMENTS = {"between iterations": "step", "within an iteration": "_refill"}
 
 
 @pytest.mark.parametrize("number", STATUS, ids=["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", slow_except(["within an iteration"], MOMENTS))
 @pytest.mark.parametrize("fit", slow_except(["several runs", "single moves"], FITS))
 def test_fit_that_is_told_to_end_saves_its_last_iteration(
     fit, moment, number, command, stores, tmp_path
@@ -267,7 +267,7 @@ def test_fit_that_is_told_to_end_saves_its_last_iteration(
     out.mkdir()
     arguments = quiet_checkpoint(stores, out, *fit)
     steps = int(np.random.default_rng(number).integers(3, 9))
-    signals = [(Loop, MOMENTS[moment], steps, number)]
+    signals = [(Loop, moment, steps, number)]
     status, said = command(*arguments, signals=signals).end()
     assert status == STATUS[number], said
     kept, line = saved_iterations(out), " ".join(said.split())
