@@ -109,6 +109,18 @@ def test_what_a_record_showed_stays_as_it_was(frames):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("refine", [None, "first-variation"])
+def test_fit_does_not_notice_what_is_done_with_its_copies(refine):
+    def spoil(record):
+        record.centers().data[:] = 0
+        record.labels()[:] = 0
+
+    expected = KMeans(20, refine=refine, random_state=0).fit(csr(X))
+    found = KMeans(20, refine=refine, random_state=0, callback=spoil).fit(csr(X))
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+    np.testing.assert_array_equal(dense(found.cluster_centers_), dense(expected.cluster_centers_))
+
+
 @pytest.mark.parametrize("name", ["centers", "labels"])
 def test_record_says_that_it_is_too_late_to_ask(name):
     km = KMeans(3, random_state=0, callback=lambda record: None).fit(csr(X))

@@ -35,12 +35,6 @@ def from_core(centers: _core.Centers) -> sp.csr_array:
     return sp.csr_array((values, indices, indptr), shape=shape)
 
 
-def shown(centers: _core.Centers, *, sparse: bool) -> Any:
-    """The centers as the user sees them: a CSR array for sparse rows, an ndarray for dense ones."""
-    found = from_core(centers)
-    return found if sparse else found.toarray()
-
-
 def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
     """Starting centers from outside: an array or sparse matrix of the right shape, all finite."""
     given = check_input(given, "init")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -19,7 +20,7 @@ from sparsecluster.kmeans.keeping import LOGGER, Keeper, RunKeeper
 from sparsecluster.kmeans.loop import Loop, Task, iterate
 from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import told
-from sparsecluster.kmeans.state import Clustering, RunState
+from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.parameters import By, Choice, Flag
@@ -240,10 +241,9 @@ class KMeans(CenterEstimator):
             init = init if isinstance(init, str) else occurring.inside(self._given_centers(rows))
         columns = _core.column_stats(points.core, weights)
 
-        def shown(centers: _core.Centers) -> Any:
-            found = centers_.from_core(centers)
-            found = found if occurring is None else occurring.outside(found)
-            return found if rows.sparse else found.toarray()
+        def shown(centers: sp.csr_array) -> Any:
+            centers = centers if occurring is None else occurring.outside(centers)
+            return centers if rows.sparse else centers.toarray()
 
         task = Task(
             rows=points,
@@ -276,14 +276,14 @@ class KMeans(CenterEstimator):
             return None
         return centers_.check_centers(self.init, self.n_clusters, rows.n_features)
 
-    def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> Clustering:
+    def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> RunState:
         """The run of the lowest cost, of those from several starts."""
         n_init, n_threads = self._n_init, task.setting.n_threads
         seeds = task.setting.random_state.randint(np.iinfo(np.int32).max, size=n_init)
         # A function of the user's may not stand being called from several threads.
         together = min(n_init, n_threads) if isinstance(self.init, str) else 1
 
-        def run_from(run: int, n_threads: int, report: Reporter) -> Clustering:
+        def run_from(run: int, n_threads: int, report: Reporter) -> RunState:
             setting = replace(
                 task.setting,
                 n_threads=n_threads,
@@ -316,7 +316,7 @@ class KMeans(CenterEstimator):
             )
         return best
 
-    def _run(self, task: Task, init: Any, keeper: RunKeeper | None, report: Reporter) -> Clustering:
+    def _run(self, task: Task, init: Any, keeper: RunKeeper | None, report: Reporter) -> RunState:
         """One run, from its start or from where it was."""
         state = keeper.resume(task.rows) if keeper else None
         if state is None:
@@ -333,7 +333,7 @@ class KMeans(CenterEstimator):
             LOGGER.info("Continuing %sat iteration %d.", which, len(state.history) + 1)
             self._show(f"Continuing {which}at iteration {len(state.history) + 1}.")
         if state.finished or state.refining:
-            clustering = Clustering.reached(state, task.rows, task.setting)
+            found = state.measured(task.rows, task.setting)
         else:
 
             def observe(record: IterationRecord, loop: Loop) -> Any:
@@ -346,16 +346,14 @@ class KMeans(CenterEstimator):
                     self._show(f"Converged at iteration {record.iteration}, run {task.run}: {why}.")
                 return stop
 
-            clustering = iterate(task, state, observe)
+            found = iterate(task, state, observe)
         if state.finished:
-            return clustering
+            return found
         if self.refine is not None:
-            clustering = refine.first_variation(
-                task, clustering, on_iteration=report, keeper=keeper
-            )
-        if keeper and not clustering.stopped:
-            keeper.reached(clustering.state(), save=True)
-        return clustering
+            found = refine.first_variation(task, found, on_iteration=report, keeper=keeper)
+        if keeper and not found.stopped:
+            keeper.reached(replace(found, refining=False, finished=True), save=True)
+        return found
 
     def get_state(self) -> dict[str, Any]:
         """What was fitted, in arrays and what JSON can hold."""

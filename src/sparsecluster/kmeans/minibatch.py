@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -234,7 +233,7 @@ class MiniBatchKMeans(StreamEstimator):
             tolerance=self.tol * columns.mean_variance,
             max_iter=self.max_iter,
             limit=limit,
-            shown=partial(centers_.shown, sparse=rows.sparse),
+            shown=lambda centers: centers if rows.sparse else centers.toarray(),
         )
         report = self._reporter()
         found = batches.iterate(task, RunState.at(start), lambda record, loop: report(record))
@@ -245,12 +244,13 @@ class MiniBatchKMeans(StreamEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        centers = centers_.to_core(found.centers)
         stream = Stream(
-            found.centers,
+            centers,
             setting.random_state,
             self._stream_setting,
-            seen=what_was_seen(rows, found.centers, found.labels, setting),
-            n_batches=found.n_iter,
+            seen=what_was_seen(rows, centers, found.labels, setting),
+            n_batches=len(found.history),
         )
         self._set_history(found.history, found.converged, seeding, started)
         self._finish(stream, found.labels, found.inertia)

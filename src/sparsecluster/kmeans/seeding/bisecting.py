@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.loop import Task, iterate
 from sparsecluster.kmeans.seeding.shared import draw_by_distance, means, n_candidates
@@ -44,7 +45,8 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
         if not all(map(len, halves)):
             costs[worst] = 0.0
             continue
-        distance2 = _core.own_distances(few.core, found.centers, found.labels, setting.n_threads)
+        centers = centers_.to_core(found.centers)
+        distance2 = _core.own_distances(few.core, centers, found.labels, setting.n_threads)
         if weights is not None:
             distance2 = distance2 * weights
         parts[worst : worst + 1] = halves
