@@ -1,5 +1,9 @@
 // Where centers start.
+#include <chrono>
+#include <functional>
+
 #include "bindings/bindings.hpp"
+#include "core/parallel.hpp"
 #include "seeding/chain.hpp"
 #include "seeding/greedy.hpp"
 
@@ -7,9 +11,29 @@ namespace sparsecluster {
 
 namespace {
 
+// Calls a Python function with the number of centers so far, at most ten times per second. What it raises ends the
+// call, as Ctrl-C does.
+std::function<void(int64_t)> reporter(const nb::object& progress) {
+    if (progress.is_none()) return nullptr;
+    using clock = std::chrono::steady_clock;
+    return [function = progress.ptr(), last = clock::now()](int64_t n_centers) mutable {
+        const auto now = clock::now();
+        if (now - last < std::chrono::milliseconds(100)) return;
+        last = now;
+        const bool called = with_python([=] {
+            const PyGILState_STATE state = PyGILState_Ensure();
+            PyObject* const answer = PyObject_CallFunction(function, "L", static_cast<long long>(n_centers));
+            Py_XDECREF(answer);
+            PyGILState_Release(state);
+            return answer != nullptr;
+        });
+        if (!called) throw Interrupted();
+    };
+}
+
 std::tuple<Out<int64_t>, double> py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
                   nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> draws, Weights weights,
-                  double floor, int64_t memory_limit, int n_threads) {
+                  double floor, int64_t memory_limit, int n_threads, const nb::object& progress) {
     SeedOptions options;
     options.n_clusters = n_clusters;
     options.n_candidates = int64_t(draws.shape(1));
@@ -19,6 +43,7 @@ std::tuple<Out<int64_t>, double> py_seed(const PyRows& rows, int64_t n_clusters,
     options.floor = floor;
     options.memory_limit = memory_limit;
     options.n_threads = n_threads;
+    options.on_center = reporter(progress);
     require(int64_t(draws.shape(0)) >= n_clusters - 1 && options.n_candidates >= 1, "too few draws");
     require(first >= 0 && first < rows.get().n_rows(), "the first row is out of range");
     Seeds seeds;
@@ -30,10 +55,11 @@ std::tuple<Out<int64_t>, double> py_seed(const PyRows& rows, int64_t n_clusters,
 }
 
 Out<int64_t> py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t length, int64_t first, uint64_t seed,
-                          Weights weights, double floor, int n_threads) {
+                          Weights weights, double floor, int n_threads, const nb::object& progress) {
     require(n_clusters >= 1 && length >= 1, "at least one center and one step");
     require(first >= 0 && first < rows.get().n_rows(), "the first row is out of range");
-    const ChainOptions options{n_clusters, length, first, seed, weights_of(weights, rows.get()), floor, n_threads};
+    const ChainOptions options{n_clusters, length, first, seed, weights_of(weights, rows.get()), floor, n_threads,
+                               reporter(progress)};
     Seeds seeds;
     {
         const GilReleased released;
@@ -46,10 +72,10 @@ Out<int64_t> py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t leng
 
 void bind_seeding(nb::module_& m) {
     m.def("greedy_kmeans_plusplus", &py_seed, "rows"_a, "n_clusters"_a, "first"_a, "draws"_a,
-          "weights"_a.none(), "floor"_a, "memory_limit"_a, "n_threads"_a);
+          "weights"_a.none(), "floor"_a, "memory_limit"_a, "n_threads"_a, "progress"_a.none() = nb::none());
 
     m.def("chain_seeds", &py_chain_seeds, "rows"_a, "n_clusters"_a, "length"_a, "first"_a, "seed"_a,
-          "weights"_a.none(), "floor"_a, "n_threads"_a);
+          "weights"_a.none(), "floor"_a, "n_threads"_a, "progress"_a.none() = nb::none());
 }
 
 }  // namespace sparsecluster

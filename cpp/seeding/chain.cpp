@@ -121,6 +121,7 @@ Seeds run_chains(const Rows& rows, const Matrix<V, I>& view, const ChainOptions&
         seeds.rows.push_back(state);
         chosen.add(view.row(state), rows.norm2()[state]);
         poll_interrupt();
+        if (options.on_center) options.on_center(int64_t(seeds.rows.size()));
     }
     return seeds;
 }

@@ -17,6 +17,7 @@ struct ChainOptions {
     const double* weights = nullptr;  // of the rows, or null
     double floor = 0;                 // as in SeedOptions
     int n_threads = 1;
+    std::function<void(int64_t)> on_center = nullptr;  // as in SeedOptions
 };
 
 Seeds chain_seeds(const Rows& rows, const ChainOptions& options);

@@ -80,6 +80,7 @@ public:
                 potential_.accept(best_.nearer, best_.distance2);
             }
             seeds.rows.push_back(best_.row);
+            if (options_.on_center) options_.on_center(int64_t(seeds.rows.size()));
             const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started;
             if (by_columns) {
                 adapt(taken.count());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/rows.hpp"
@@ -18,6 +19,7 @@ struct SeedOptions {
     double floor = 0;           // rows are drawn in proportion to weight * (squared distance + floor)
     int64_t memory_limit = INT64_MAX;  // bytes for the copy of the rows by column, which is done without else
     int n_threads = 1;
+    std::function<void(int64_t)> on_center = nullptr;  // called with the number of centers so far; may throw
 };
 
 struct Seeds {

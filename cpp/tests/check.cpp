@@ -93,7 +93,10 @@ Seeds check_seeding(const Table& table, const Rows& rows, const Recipe& recipe, 
     for (double& draw : draws) draw = std::uniform_real_distribution<double>(0, 1)(random);
     options.draws = draws.data();
     while (weights && weights[options.first] == 0) ++options.first;
+    int64_t told = 1;
+    options.on_center = [&told](int64_t found) { told += found == told + 1; };
     const Seeds seeds = greedy_kmeans_plusplus(rows, options);
+    check(told == int64_t(seeds.rows.size()), "a center was not told of");
 
     check(!seeds.rows.empty() && int64_t(seeds.rows.size()) <= recipe.n_clusters, "a wrong number of seeds");
     bool distinct = true, weighty = true;
@@ -253,7 +256,10 @@ void check_sphere(const Recipe& recipe, const char* level, int n_threads) {
     chain.n_clusters = recipe.n_clusters;
     chain.length = 5;
     chain.floor = 1;
+    int64_t told = 1;
+    chain.on_center = [&told](int64_t found) { told += found == told + 1; };
     const Seeds alone = chain_seeds(rows, chain);
+    check(told == int64_t(alone.rows.size()), "a center was not told of");
     chain.n_threads = n_threads;
     check(chain_seeds(rows, chain).rows == alone.rows, "chains depend on the threads");
 

@@ -8,8 +8,10 @@ from .prepare.convert import convert
 from .prepare.metalabels import metalabels
 from .prepare.prepare import Prepare
 from .prepare.read import read, read_blocks
+from .report.report import Report, make_report
 from .rows.errors import ReadError, SparseClusterError
 from .rows.rows import Rows
+from .run.history import IterationRecord, SeedingRecord
 from .storage.checkpoint import CheckpointError
 from .storage.model import ModelFileError, load_model
 from .storage.store import StoreError, open_store
@@ -17,12 +19,15 @@ from .version import __version__
 
 __all__ = [
     "CheckpointError",
+    "IterationRecord",
     "KMeans",
     "MiniBatchKMeans",
     "ModelFileError",
     "Prepare",
     "ReadError",
+    "Report",
     "Rows",
+    "SeedingRecord",
     "SparseClusterError",
     "SphericalKMeans",
     "StoreError",
@@ -31,6 +36,7 @@ __all__ = [
     "convert",
     "kmeans_plusplus",
     "load_model",
+    "make_report",
     "metalabels",
     "open_store",
     "project_l1",

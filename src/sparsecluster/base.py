@@ -25,7 +25,13 @@ from sparsecluster.rows.parameters import (
 from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.history import Callback, IterationRecord, describe
+from sparsecluster.run.history import (
+    Callback,
+    IterationRecord,
+    Reporter,
+    SeedingRecord,
+    describe,
+)
 from sparsecluster.storage.fields import NAMES, Field
 
 SET_BY_CHECKS = ("n_features_in_", "feature_names_in_")
@@ -164,10 +170,18 @@ class SparseEstimator(BaseEstimator):
 
     # --- progress -----------------------------------------------------------------------------
 
-    def _reporter(self) -> Callback:
-        """What to call after each iteration: shows it, if asked to, then calls the callback."""
+    def _reporter(self) -> Reporter:
+        """What to call after each iteration: shows it, if asked to, then calls the callback.
 
-        def report(record: IterationRecord) -> Any:
+        While there are no iterations yet, `on_seeding` of the callback is called, if it has that.
+        """
+
+        def report(record: IterationRecord | SeedingRecord) -> Any:
+            if isinstance(record, SeedingRecord):
+                on_seeding = getattr(self.callback, "on_seeding", None)
+                if on_seeding is not None:
+                    on_seeding(record)
+                return None
             self._show(describe(record))
             return self.callback(record) if self.callback else None
 

@@ -28,7 +28,8 @@ def assert_alike(case, one, other, X):
     assert type(other) is type(one)
     assert other.get_params() == one.get_params()
     assert same(fitted(other), fitted(one))
-    assert getattr(other, "history_", None) == getattr(one, "history_", None)
+    for name in ("history_", "seconds_"):
+        assert getattr(other, name, None) == getattr(one, name, None)
     assert same(outcome(case, other, X), outcome(case, one, X))
 
 

@@ -204,6 +204,31 @@ def test_true_answer_of_a_callback_ends_the_fit(case):
     assert same(estimator.labels_, estimator.predict(SPARSE))
 
 
+@every_estimator("callback")
+@pytest.mark.parametrize("X", [ROWS, SPARSE], ids=["dense", "sparse"])
+def test_record_shows_centers_and_labels_while_the_callback_runs(case, X):
+    shown = []
+    estimator = quietly(
+        case.make(callback=lambda record: shown.append((record.centers(), record.labels()))).fit, X
+    )
+    for centers, labels in shown:
+        assert type(centers) is type(estimator.cluster_centers_)
+        assert centers.shape == estimator.cluster_centers_.shape
+        assert labels.shape == (X.shape[0],)
+        assert set(np.unique(labels)) <= set(range(-1, N_CLUSTERS))
+    for name in ("centers", "labels"):
+        with pytest.raises(RuntimeError, match="only while the callback runs"):
+            getattr(estimator.history_[-1], name)()
+
+
+@every_estimator("callback")
+def test_fit_says_how_it_ended_and_where_its_time_went(case):
+    estimator = quietly(case.make().fit, SPARSE)
+    assert isinstance(estimator.converged_, bool)
+    assert list(estimator.seconds_) == ["seeding", "assignment", "update", "other", "total"]
+    assert min(estimator.seconds_.values()) >= 0
+
+
 @every_estimator()
 def test_nothing_is_written_by_default(case, capfd):
     quietly(case.make().fit, SPARSE)

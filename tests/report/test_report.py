@@ -23,7 +23,6 @@ from sparsecluster.cli import app
 from sparsecluster.formats import text as text_reader
 from sparsecluster.report.facts import MOST_CLUSTERS
 from sparsecluster.report.plots import line_plot, size_plot
-from sparsecluster.report.report import write_report
 from sparsecluster.report.templating import shorten
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -84,7 +83,7 @@ def page(tmp_path):
 
     def make(estimator, rows=None, **options):
         path = tmp_path / "report.html"
-        write_report(estimator, path, rows, **options)
+        estimator.report(path, rows, **options)
         return Page(path)
 
     return make

@@ -1,8 +1,6 @@
 """Rows never change: whatever shares them, at once or in turns, gives what it gives alone."""
 
-import tempfile
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 
 from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans, read, seed_centers
 from sparsecluster._core import ALGORITHMS
-from sparsecluster.report.report import write_report
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +66,7 @@ WORK = {
 
 
 def _report(rows, far):
-    with tempfile.TemporaryDirectory() as folder:
-        write_report(far, Path(folder) / "report.html", rows)
-        return (Path(folder) / "report.html").read_text()
+    return far.report(rows=rows).html
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def test_a_fit_goes_on_where_it_was(tmp_path, name):
             model.set_params(callback=crash_after(after)).fit(X)
         except Crash:
             crashes += 1
-    assert crashes >= 4
+    assert crashes >= 3  # each time further, because the iteration that ended in it is kept
     assert same(model, unbroken)
 
 

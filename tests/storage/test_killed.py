@@ -15,6 +15,8 @@ from support.marks import slow_except
 
 from sparsecluster import convert, load_model, open_store
 from sparsecluster.cli import main
+from sparsecluster.kmeans import kmeans
+from sparsecluster.kmeans.loop import Loop
 from sparsecluster.storage.atomic import PARTIAL
 from sparsecluster.storage.tensors import TensorFile, unpack
 
@@ -24,17 +26,23 @@ KILLS = 10
 # --- processes -----------------------------------------------------------------------------------
 
 
-def run_main(arguments, said, publications):
-    """The command line, with all that it says in a file; killed as it publishes its n-th file."""
-    if publications is not None:
-        count, replace = itertools.count(1), os.replace
+def send_at(owner, name, count, number):
+    """Have this process send itself a signal as a function is called for the n-th time."""
+    calls, function = itertools.count(1), getattr(owner, name)
 
-        def replace_or_die(*paths):
-            if next(count) == publications:
-                os.kill(os.getpid(), signal.SIGKILL)
-            replace(*paths)
+    def called(*arguments, **options):
+        if next(calls) == count:
+            os.kill(os.getpid(), number)
+        return function(*arguments, **options)
 
-        os.replace = replace_or_die
+    setattr(owner, name, called)
+
+
+def run_main(arguments, said, signals):
+    """The command line, with all that it says in a file."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # even where the parent ignores it
+    for one in signals:
+        send_at(*one)
     output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     sys.stdout = sys.stderr = os.fdopen(output, "w")
     sys.argv = ["sparsecluster", *map(str, arguments)]
@@ -44,10 +52,10 @@ def run_main(arguments, said, publications):
 class Command:
     """A command of the command line as a process of its own, which need not import anything."""
 
-    def __init__(self, said, *arguments, publications=None):
+    def __init__(self, said, *arguments, signals=()):
         self.said = said
         self.process = multiprocessing.get_context("fork").Process(
-            target=run_main, args=(arguments, said, publications)
+            target=run_main, args=(arguments, said, signals)
         )
         self.process.start()
 
@@ -210,7 +218,7 @@ def test_fit_that_was_killed_does_not_begin_anew(command, stores, tmp_path):
     out.mkdir()
     arguments = fit_arguments(stores, out, *FITS["cosine"])
     kept = out / "kept" / "run-0.safetensors"
-    command(*arguments, publications=7).end()
+    command(*arguments, signals=[(os, "replace", 7, signal.SIGKILL)]).end()
     before = history_of(kept)
     assert before
     finish(command(*arguments))
@@ -223,6 +231,83 @@ def history_of(path):
     """The records of the iterations in the checkpoint of a run."""
     file = TensorFile(path, mmap=False)
     return unpack(file.document["state"], file.tensors(verify=True))["history"]
+
+
+# --- fits that are told to end -------------------------------------------------------------------
+
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def quiet_checkpoint(stores, out, *fit):
+    """A fit that would save its state after an hour only, and says what it does."""
+    arguments = list(fit_arguments(stores, out, *fit))
+    arguments[arguments.index("--every") + 1] = "1h"
+    arguments.remove("--quiet")
+    return arguments
+
+
+def saved_iterations(out):
+    """Iterations in the checkpoint, by run."""
+    files = sorted((out / "kept").glob("run-*.safetensors"))
+    return {int(file.stem[4:]): len(history_of(file)) for file in files}
+
+
+# Before the rows are assigned, and when they are but the centers are not updated.
+MOMENTS = {"between iterations": "step", "within an iteration": "_refill"}
+
+
+@pytest.mark.parametrize("number", STATUS, ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("moment", slow_except(["within an iteration"], MOMENTS))
+@pytest.mark.parametrize("fit", slow_except(["several runs", "single moves"], FITS))
+def test_fit_that_is_told_to_end_saves_its_last_iteration(
+    fit, moment, number, command, stores, tmp_path
+):
+    expected, _ = unbroken(command, stores, tmp_path / "unbroken", fit)
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = quiet_checkpoint(stores, out, *fit)
+    steps = int(np.random.default_rng(number).integers(3, 9))
+    signals = [(Loop, moment, steps, number)]
+    status, said = command(*arguments, signals=signals).end()
+    assert status == STATUS[number], said
+    kept, line = saved_iterations(out), " ".join(said.split())
+    assert f"Saved in {out / 'kept'}: " in line
+    assert "The same fit continues from there." in line
+    if fit == FITS["cosine"]:
+        assert kept == {0: steps - 1}
+    status, again = command(*arguments).end()
+    assert status == 0, again
+    for run, iterations in kept.items():
+        name = f"run {run} " if "--n-init" in fit else ""
+        assert f"{name}iteration {iterations}" in line or f"{name}(finished)" in line
+        if f"{name}(finished)" not in line:
+            assert f"Continuing {name}at iteration {iterations + 1}." in again
+    assert result(out) == expected
+
+
+def test_fit_that_is_told_to_end_while_seeding_has_nothing_to_save(command, stores, tmp_path):
+    arguments = quiet_checkpoint(stores, tmp_path, *FITS["cosine"])
+    signals = [(kmeans, "starting_centers", 1, signal.SIGINT)]
+    status, said = command(*arguments, signals=signals).end()
+    assert status == 130
+    assert "Interrupted while seeding: there is nothing to save yet." in said
+    assert saved_iterations(tmp_path) == {}
+
+
+def test_second_interrupt_leaves_the_checkpoint_of_before(command, stores, tmp_path):
+    expected, _ = unbroken(command, stores, tmp_path / "unbroken", FITS["cosine"])
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = quiet_checkpoint(stores, out, *FITS["cosine"])
+    # The seeds and the start are saved first; then what the first interrupt leaves.
+    signals = [(Loop, "step", 5, signal.SIGINT), (os, "replace", 3, signal.SIGINT)]
+    status, said = command(*arguments, signals=signals).end()
+    assert status == 130
+    assert "Interrupted while saving: " in said
+    assert saved_iterations(out) == {0: 0}
+    assert sorted(os.listdir(out / "kept")) == ["fit.safetensors", "run-0.safetensors"]
+    finish(command(*arguments))
+    assert result(out) == expected
 
 
 OTHERS = {

@@ -188,6 +188,7 @@ def fitted(estimator, *, columns=True):
     """A copy of all that a fit left, by name, without times; names of columns only if asked for."""
     names = [name for name in dir(estimator) if name.endswith("_") and not name.startswith("_")]
     found = {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+    found.pop("seconds_", None)
     if not columns:
         found = {name: value for name, value in found.items() if name not in OF_COLUMNS}
     for name in ("feature_names_in_", "feature_names_"):

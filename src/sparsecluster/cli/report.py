@@ -43,9 +43,8 @@ def report(
     examples
         How many of the rows nearest to each center to show.
     """
-    from sparsecluster import read_blocks
+    from sparsecluster import make_report, read_blocks
     from sparsecluster.prepare.read import read_documents
-    from sparsecluster.report.report import write_report
 
     out = model.with_suffix(".html") if out is None else out
     check_outputs(inputs=[model, data], files=[out])
@@ -62,8 +61,10 @@ def report(
             rows = read_blocks(data, like=estimator, n_threads=threads, progress=show, **options)
             texts = read_documents(data, like=estimator, **options)
             title += f" with {data.name}"
-        found = write_report(
-            estimator, out, rows, terms=terms, examples=examples, texts=texts, title=title
+        made = make_report(
+            estimator, rows, terms=terms, examples=examples, texts=texts, title=title
         )
+        made.save(out)
+    found = {"rows": made.rows, "cost": made.cost, "same_rows": made.same_rows}
     summary = {"report": str(out), "clusters": int(estimator.n_clusters_), **found}
     screen.result(summary, f"{out}: a page on {counted(estimator.n_clusters_, 'cluster')}")

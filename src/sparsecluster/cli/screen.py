@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 import warnings
@@ -28,6 +29,17 @@ class Output(Console):
     def on_broken_pipe(self) -> None:
         """Leave it to the command line."""
         raise BrokenPipeError
+
+
+class LogLines(logging.Handler):
+    """Passes on what is logged, line by line."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._show(record.getMessage())
 
 
 class Screen:
@@ -110,11 +122,23 @@ class Screen:
 
     @contextmanager
     def warnings_in_words(self) -> Iterator[None]:
-        """Show warnings of the library as lines, not as Python does."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.showwarning = self._warn
-            yield
+        """Show warnings of the library, and what it logs, as lines, not as Python does."""
+        logger, lines = logging.getLogger("sparsecluster"), LogLines(self._log)
+        before = logger.level
+        logger.addHandler(lines)
+        logger.setLevel(logging.INFO)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.showwarning = self._warn
+                yield
+        finally:
+            logger.removeHandler(lines)
+            logger.setLevel(before)
+
+    def _log(self, line: str) -> None:
+        if not self._running.quiet:
+            self._line(line)
 
     def _warn(self, message: Any, *_: Any, **__: Any) -> None:
         if not self._running.quiet:

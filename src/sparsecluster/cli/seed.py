@@ -61,7 +61,7 @@ def seed(
     screen = Screen(running)
     with screen.warnings_in_words():
         rows = read_rows(data, reading, preparing, running, screen)
-        with screen.progress("seeding"):
+        with screen.progress("seeding") as show:
             found, indices = seed_centers(
                 rows,
                 clusters,
@@ -70,6 +70,7 @@ def seed(
                 random_state=seed,
                 n_threads=running.threads,
                 memory_limit=memory_limit,
+                progress=show,
                 **given_options(starting),
             )
     if centers is not None:

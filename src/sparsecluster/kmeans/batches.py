@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.stream import Stream
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.history import Callback, IterationRecord
+from sparsecluster.run.history import IterationRecord, Reporter
 
 
 @dataclass
@@ -43,9 +44,11 @@ def run_batches(
     max_passes: int,
     max_no_improvement: int | None,
     tolerance: float,
-    on_iteration: Callback,
-) -> tuple[list[IterationRecord], float]:
-    """Let the stream learn from random batches; answers the history and an estimate of the cost.
+    on_iteration: Reporter,
+) -> tuple[list[IterationRecord], float, bool]:
+    """Let the stream learn from random batches.
+
+    Answers the history, an estimate of the cost, and whether it came to rest.
 
     It ends after so many passes, or so many batches without a lower smoothed cost, or when the
     smoothed shift is within the tolerance.
@@ -77,13 +80,23 @@ def run_batches(
                 rows=len(ids),
             )
             history.append(record)
-            stopped = on_iteration(record)
+            labels = partial(_among, rows.n_rows, ids, learned.labels)
+            with record.showing(partial(stream.shown, rows.sparse), labels):
+                stopped = on_iteration(record)
             # The first batch meets the centers where the seeding put them: rows, not means.
             if len(history) > 1:
                 smoothed.add(learned.cost / total, learned.shift)
             mean_cost = learned.cost / total if smoothed.cost is None else smoothed.cost
             idle = max_no_improvement is not None and smoothed.stale >= max_no_improvement
             near = smoothed.shift is not None and smoothed.shift <= tolerance
-            if stopped or (idle and len(history) > 1) or near:
-                return history, mean_cost * rows_weight
-    return history, mean_cost * rows_weight
+            at_rest = (idle and len(history) > 1) or near
+            if stopped or at_rest:
+                return history, mean_cost * rows_weight, at_rest
+    return history, mean_cost * rows_weight, False
+
+
+def _among(n_rows: int, ids: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Labels of all rows; -1 for those that are not among these."""
+    among = np.full(n_rows, -1, dtype=np.int32)
+    among[ids] = labels
+    return among

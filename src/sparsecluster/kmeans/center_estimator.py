@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +28,11 @@ from sparsecluster.rows.metric import METRICS, ZERO_ROWS, Metric, metric_of
 from sparsecluster.rows.parameters import Anything, Choice, Number, check_number, integer
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
-from sparsecluster.storage.fields import HISTORY, INTEGER, LABELS, NUMBER, TEXT
+from sparsecluster.run.history import IterationRecord
+from sparsecluster.storage.fields import FLAG, HISTORY, INTEGER, LABELS, NUMBER, SECONDS, TEXT
+
+if TYPE_CHECKING:
+    from sparsecluster import Report
 
 
 class CenterEstimator(
@@ -49,6 +56,8 @@ class CenterEstimator(
         "objective_": NUMBER,
         "n_iter_": INTEGER,
         "history_": HISTORY,
+        "converged_": FLAG,
+        "seconds_": SECONDS,
     }
 
     # What a subclass has: the parameters of its fit, among them these,
@@ -61,6 +70,8 @@ class CenterEstimator(
     # and what its fit finds.
     cluster_centers_: Any
     labels_: np.ndarray
+    history_: list[IterationRecord]
+    n_iter_: int
 
     _random_starts = 10
     # Of a large model that was loaded: its centers once more, by feature.
@@ -164,6 +175,34 @@ class CenterEstimator(
             terms.append([str(names[c]) if c < len(names) else f"x{c}" for c in columns])
         return terms
 
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        rows: Any = None,
+        *,
+        terms: int = 10,
+        examples: int = 3,
+        texts: Iterable[str] | None = None,
+        title: str | None = None,
+    ) -> Report:
+        """A page about the fit, which a notebook shows: sizes, terms and similarity of clusters.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A file to write the page to.
+        rows, terms, examples, texts, title
+            As for :func:`~sparsecluster.make_report`.
+        """
+        self.check_is_fitted()
+        # By its public name: this layer does not know how a report is made.
+        from sparsecluster import make_report
+
+        made = make_report(self, rows, terms=terms, examples=examples, texts=texts, title=title)
+        if path is not None:
+            made.save(path)
+        return made
+
     # --- what fit and predict share -----------------------------------------------------------
 
     def check_is_fitted(self) -> None:
@@ -228,6 +267,21 @@ class CenterEstimator(
             n_threads=self._threads_for(rows),
             metric=metric_of(self.metric),
         )
+
+    def _set_history(
+        self, history: list[IterationRecord], converged: bool, seeding: float, started: float
+    ) -> None:
+        """Keep how a fit went that began at `started`."""
+        self.history_, self.n_iter_, self.converged_ = history, len(history), converged
+        assignment = sum(record.assignment_seconds for record in history)
+        update = sum(record.update_seconds for record in history)
+        self.seconds_ = {
+            "seeding": seeding,
+            "assignment": assignment,
+            "update": update,
+            "other": sum(record.seconds for record in history) - assignment - update,
+            "total": time.perf_counter() - started,
+        }
 
     def _met(self, rows: Rows) -> tuple[Rows, _core.Centers, int]:
         """Rows and centers in the same columns, and the threads that they are worth."""

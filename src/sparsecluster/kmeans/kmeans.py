@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -14,16 +16,18 @@ from sparsecluster import _core
 from sparsecluster.kmeans import assignment, refine
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
+from sparsecluster.kmeans.keeping import LOGGER, Keeper, RunKeeper
 from sparsecluster.kmeans.loop import Loop, Task, iterate
 from sparsecluster.kmeans.seeding.starting import starting_centers
-from sparsecluster.kmeans.state import Clustering, RunState
+from sparsecluster.kmeans.setting import told
+from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.parameters import By, Choice, Flag
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run import restarts
-from sparsecluster.run.history import Callback, IterationRecord
-from sparsecluster.storage.checkpoint import StateFile, fingerprint, open_checkpoint, seconds
+from sparsecluster.run.history import Callback, IterationRecord, Reporter
+from sparsecluster.storage.checkpoint import fingerprint, open_checkpoint, seconds
 from sparsecluster.storage.fields import TEXT
 
 # The parameters that a result depends on.
@@ -75,7 +79,8 @@ class KMeans(CenterEstimator):
         cost. It counts how both centers follow, in turns with further iterations: a lower cost for
         more time, above all with few rows per cluster.
     max_iter : int, default=300
-        Most iterations of a run; a warning says when they were not enough.
+        Most iterations of a run; a warning says when they were not enough, but for single steps:
+        ``max_iter=1`` from given centers.
     tol : float, default=1e-4
         Stop when the sum of the squared shifts of the centers is at most `tol` times the mean
         variance of the features. With 0 a run ends when no label changes.
@@ -92,12 +97,15 @@ class KMeans(CenterEstimator):
     verbose : int, default=0
         With 1 each iteration is shown on standard output, as scikit-learn does.
     callback : callable or None, default=None
-        Called with an :class:`~sparsecluster.run.history.IterationRecord` after each iteration;
-        a true answer ends the fit, with all its runs.
+        Called with an :class:`~sparsecluster.IterationRecord` after each iteration; a true answer
+        ends the fit, with all its runs. The record makes centers and labels when asked for them. A
+        method `on_seeding` of the callback, if it has one, is called now and then before that, with
+        a :class:`~sparsecluster.SeedingRecord`.
     checkpoint : str, path or None, default=None
         A folder that keeps the state of the fit, so that it resumes there if it was killed. The
         same fit (the same data and parameters, any number of threads) ends with the same result.
-        What has ended stays there too: remove the folder to start again.
+        What has ended stays there too: remove the folder to start again. A fit that Ctrl-C or an
+        error ends first saves its last iteration, and says so by the logger "sparsecluster".
     checkpoint_every : float or str, default=60
         Seconds (or "90s", "5m", "1h") after which an iteration is followed by a checkpoint.
     copy_x : bool, default=True
@@ -117,10 +125,17 @@ class KMeans(CenterEstimator):
         as in SPKM++.
     n_iter_ : int
         Iterations of the run that was kept.
+    converged_ : bool
+        Whether that run met the stopping rule: False where `max_iter` was up, or where a callback
+        ended it.
+    seconds_ : dict
+        Seconds of that run by phase: "seeding", "assignment", "update" and "other" (filling empty
+        clusters, single moves, exact costs); and "total", those of the whole call of `fit`. A run
+        that resumed from a checkpoint counts its phases from the beginning.
     n_clusters_ : int
         Number of clusters found: smaller than `n_clusters` if X has fewer distinct rows.
     history_ : list of IterationRecord
-        One record per iteration of the run that was kept.
+        One :class:`~sparsecluster.IterationRecord` per iteration of the run that was kept.
     algorithm_ : str
         The algorithm that was used.
     feature_names_ : ndarray of str or None
@@ -209,6 +224,7 @@ class KMeans(CenterEstimator):
         feature_names : sequence of str, optional
             Names of the columns, for :meth:`top_terms`.
         """
+        started = time.perf_counter()
         self.check_parameters()
         rows = self._rows_to_fit(X)
         weights = check_weights(sample_weight, rows)
@@ -224,6 +240,11 @@ class KMeans(CenterEstimator):
             points = occurring.rows(rows, n_threads=setting.n_threads)
             init = init if isinstance(init, str) else occurring.inside(self._given_centers(rows))
         columns = _core.column_stats(points.core, weights)
+
+        def shown(centers: sp.csr_array) -> Any:
+            centers = centers if occurring is None else occurring.outside(centers)
+            return centers if rows.sparse else centers.toarray()
+
         task = Task(
             rows=points,
             setting=setting,
@@ -231,21 +252,18 @@ class KMeans(CenterEstimator):
             algorithm=algorithm,
             max_iter=self.max_iter,
             tolerance=self.tol * columns.mean_variance,
+            shown=shown,
         )
         deciding = {name: getattr(self, name) for name in DECIDING}
         same_fit = {} if self.checkpoint is None else fingerprint(deciding, rows, weights)
         best = self._best_run(task, init, same_fit)
-        centers = centers_.from_core(best.centers)
-        if occurring is not None:
-            centers = occurring.outside(centers)
         self._remember(rows, names)
         self.algorithm_, self.metric_ = algorithm, self.metric
-        self._set_centers(centers if rows.sparse else centers.toarray())
+        self._set_centers(shown(best.centers))
         self.labels_ = best.labels
         self.inertia_ = best.inertia
         self.objective_ = setting.metric.objective(best.inertia, rows.core.norm2, weights)
-        self.n_iter_ = best.n_iter
-        self.history_ = best.history
+        self._set_history(best.history, best.converged, best.seeding_seconds, started)
         return self
 
     def _set_centers(self, centers: Any) -> None:
@@ -258,27 +276,38 @@ class KMeans(CenterEstimator):
             return None
         return centers_.check_centers(self.init, self.n_clusters, rows.n_features)
 
-    def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> Clustering:
+    def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> RunState:
         """The run of the lowest cost, of those from several starts."""
         n_init, n_threads = self._n_init, task.setting.n_threads
         seeds = task.setting.random_state.randint(np.iinfo(np.int32).max, size=n_init)
         # A function of the user's may not stand being called from several threads.
         together = min(n_init, n_threads) if isinstance(self.init, str) else 1
 
-        def run_from(run: int, n_threads: int, on_iteration: Callback) -> Clustering:
+        def run_from(run: int, n_threads: int, report: Reporter) -> RunState:
             setting = replace(
-                task.setting, n_threads=n_threads, random_state=np.random.RandomState(seeds[run])
+                task.setting,
+                n_threads=n_threads,
+                random_state=np.random.RandomState(seeds[run]),
+                progress=told(report, run),
             )
-            file = saved.run(run) if saved else None
-            return self._run(replace(task, setting=setting, run=run), init, file, on_iteration)
+            own = keeper.run(run) if keeper else None
+            return self._run(replace(task, setting=setting, run=run), init, own, report)
 
         with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
             seeds = saved.seeds(seeds) if saved else seeds
-            found = restarts.run_all(
-                run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
-            )
+            keeper = Keeper(self.checkpoint, saved) if saved else None
+            try:
+                found = restarts.run_all(
+                    run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
+                )
+            except BaseException as error:
+                if keeper:
+                    keeper.cut_short(error)
+                raise
         best = min(found, key=lambda one: one.inertia)
-        if not best.converged:
+        # A single iteration from given centers is a step that was asked for.
+        stepping = self.max_iter == 1 and not (isinstance(init, str) or callable(init))
+        if not (best.converged or best.stopped or stepping):
             warnings.warn(
                 f"K-means did not converge in max_iter={self.max_iter} iterations: the centers "
                 f"still move. Raise max_iter or tol.",
@@ -287,42 +316,44 @@ class KMeans(CenterEstimator):
             )
         return best
 
-    def _run(
-        self, task: Task, init: Any, file: StateFile | None, on_iteration: Callback
-    ) -> Clustering:
+    def _run(self, task: Task, init: Any, keeper: RunKeeper | None, report: Reporter) -> RunState:
         """One run, from its start or from where it was."""
-        state = RunState.load(file, task.rows) if file else None
+        state = keeper.resume(task.rows) if keeper else None
         if state is None:
-            state = RunState.at(
-                starting_centers(init, task.rows, self.n_clusters, task.setting, self.init_options)
+            started = time.perf_counter()
+            centers = starting_centers(
+                init, task.rows, self.n_clusters, task.setting, self.init_options
             )
+            state = RunState.at(centers, time.perf_counter() - started)
             self._show(f"Initialization complete, run {task.run}")
-            if file:
-                state.save(file)
+            if keeper:
+                keeper.reached(state, save=True)
+        elif not state.finished:
+            which = f"run {task.run} " if self._n_init > 1 else ""
+            LOGGER.info("Continuing %sat iteration %d.", which, len(state.history) + 1)
+            self._show(f"Continuing {which}at iteration {len(state.history) + 1}.")
         if state.finished or state.refining:
-            clustering = Clustering.reached(state, task.rows, task.setting)
+            found = state.measured(task.rows, task.setting)
         else:
 
             def observe(record: IterationRecord, loop: Loop) -> Any:
-                stop = on_iteration(record)
+                if keeper and not (loop.settled or loop.near):
+                    keeper.reached(loop.state())
+                stop = report(record)
                 if loop.settled or loop.near:
                     why = f"center shift {record.shift:.3g} within tolerance {task.tolerance:.3g}"
                     why = "strict convergence" if loop.settled else why
                     self._show(f"Converged at iteration {record.iteration}, run {task.run}: {why}.")
-                if file and file.due and not (loop.settled or loop.near or stop):
-                    loop.state().save(file)
                 return stop
 
-            clustering = iterate(task, state, observe)
+            found = iterate(task, state, observe)
         if state.finished:
-            return clustering
+            return found
         if self.refine is not None:
-            clustering = refine.first_variation(
-                task, clustering, on_iteration=on_iteration, checkpoint=file
-            )
-        if file and not clustering.stopped:
-            clustering.state().save(file)
-        return clustering
+            found = refine.first_variation(task, found, on_iteration=report, keeper=keeper)
+        if keeper and not found.stopped:
+            keeper.reached(replace(found, refining=False, finished=True), save=True)
+        return found
 
     def get_state(self) -> dict[str, Any]:
         """What was fitted, in arrays and what JSON can hold."""

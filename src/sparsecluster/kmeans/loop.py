@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import make_assigner
 from sparsecluster.kmeans.empty import refill, warn_if_fewer
 from sparsecluster.kmeans.setting import SeedSetting
-from sparsecluster.kmeans.state import Clustering, RunState
+from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord
 
@@ -36,18 +38,25 @@ class Task:
     tolerance: float = 0.0  #: of the sum of the squared shifts of the centers (eq. A.1)
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
     run: int = 0  #: its number among the runs of a fit
+    #: centers as the user sees them
+    shown: Callable[[sp.csr_array], Any] = lambda centers: centers
+
+    def show(self, centers: _core.Centers) -> Any:
+        """A copy of these centers for the user."""
+        return self.shown(centers_.from_core(centers))
 
 
 #: Called after each iteration; a true answer ends the run.
 Observer = Callable[[IterationRecord, "Loop"], Any]
 
 
-def iterate(task: Task, start: RunState, observe: Observer) -> Clustering:
+def iterate(task: Task, start: RunState, observe: Observer) -> RunState:
     """Move the centers until no label changes, they hardly shift, or `max_iter` is up."""
     loop = Loop(task, start)
     while loop.goes_on:
         record = loop.step()
-        loop.stopped = bool(observe(record, loop))
+        with record.showing(partial(task.show, loop.centers), loop.labels.copy):
+            loop.stopped = bool(observe(record, loop))
     return loop.finish()
 
 
@@ -57,8 +66,9 @@ class Loop:
     def __init__(self, task: Task, start: RunState) -> None:
         self.task = task
         self.history = list(start.history)
+        self._seeding_seconds = start.seeding_seconds
         self.settled = self.near = self.stopped = False
-        self._begin(start.core_centers())
+        self._begin(centers_.to_core(start.centers))
         self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
         if start.labels is not None:
             self.labels[:] = start.labels
@@ -90,8 +100,11 @@ class Loop:
         setting, labels = self.task.setting, self.labels[:n_rows]
         weights = None if setting.weights is None else setting.weights[: len(labels)]
         found = self._assigner.assign(self.centers, self._shift, labels)
+        assigned = time.perf_counter()
         refilled = self._refill(labels, weights)
+        refilling = time.perf_counter() - assigned
         moved, self._shift, cost = self._sums.update(labels, self.centers, setting.n_threads)
+        updated = time.perf_counter()
         if cost < FEW_DIGITS * self._sums.scatter:
             cost = self._exact_cost(labels, weights)
         self.settled = moved == 0 and not refilled
@@ -108,6 +121,8 @@ class Loop:
             rows=len(labels),
             skipped=found.skipped,
             center_distances=found.center_distances,
+            assignment_seconds=assigned - started,
+            update_seconds=updated - assigned - refilling,
         )
         self.history.append(record)
         self.near = record.shift <= self.task.tolerance
@@ -124,9 +139,12 @@ class Loop:
         return refilled
 
     def state(self) -> RunState:
-        """What the run can resume from."""
+        """What the run can resume from, which stays as it is when the run continues."""
         return RunState(
-            centers=centers_.from_core(self.centers), labels=self.labels, history=self.history
+            centers=centers_.from_core(self.centers),
+            labels=self.labels.copy(),
+            history=list(self.history),
+            seeding_seconds=self._seeding_seconds,
         )
 
     def standard_errors(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,17 +160,16 @@ class Loop:
             error2 = scatter / (sizes * np.maximum(n_rows - 1, 1))
             return setting.metric.error2(error2, mean_norm2), self._shift
 
-    def finish(self) -> Clustering:
-        """The clustering: every label is that of the nearest center."""
+    def finish(self) -> RunState:
+        """The end of the run: every label is that of the nearest center."""
         if not self.settled:
             # The centers moved after the labels were given: give them again.
             self._assigner.assign(self.centers, self._shift, self.labels)
-        return Clustering(
-            centers=self.centers,
-            labels=self.labels,
+        return replace(
+            self.state(),
             inertia=self._exact_cost(self.labels, self.task.setting.weights),
-            history=self.history,
-            converged=self.settled or self.near or self.stopped,
+            finished=True,
+            converged=self.settled or self.near,
             stopped=self.stopped,
         )
 

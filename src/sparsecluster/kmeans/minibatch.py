@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import replace
 from numbers import Integral
@@ -16,14 +17,14 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.batches import run_batches
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.nested import NestedBatches
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, told
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.stream import Stream, check_sums, what_was_seen
 from sparsecluster.kmeans.stream_estimator import StreamEstimator
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.parameters import Choice, Flag, Number, integer
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.history import Callback, IterationRecord
+from sparsecluster.run.history import Callback
 
 SCHEDULES = ("nested", "sculley")
 # Rows of a batch, by default: at least so many, and so many per cluster.
@@ -109,9 +110,10 @@ class MiniBatchKMeans(StreamEstimator):
         Batches, or iterations, so far.
     n_steps_ : int
         Batches seen in all, `partial_fit` included.
-    n_clusters_, history_, feature_names_
+    n_clusters_, history_, converged_, seconds_, feature_names_
         As for :class:`~sparsecluster.KMeans`, of `fit`; `cost` and `rows` of the history are those
-        of a batch.
+        of a batch. Batches of "sculley" count as "other" seconds, because one call assigns and
+        updates.
 
     Examples
     --------
@@ -191,6 +193,7 @@ class MiniBatchKMeans(StreamEstimator):
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
     ) -> MiniBatchKMeans:
         """Cluster the rows of X; the parameters are those of KMeans.fit."""
+        started = time.perf_counter()
         self.check_parameters()
         rows = self._rows_to_fit(X)
         weights = check_weights(sample_weight, rows)
@@ -204,22 +207,25 @@ class MiniBatchKMeans(StreamEstimator):
                 RuntimeWarning,
                 stacklevel=2,
             )
+        setting = replace(setting, progress=told(self._reporter()))
         if self.schedule == "nested":
-            self._fit_nested(rows, setting)
+            self._fit_nested(rows, setting, started)
         else:
-            self._fit_batches(rows, setting)
+            self._fit_batches(rows, setting, started)
         self._waiting = None
         self._remember(rows, names)
         self._sparse = rows.sparse
         return self
 
-    def _fit_nested(self, rows: Rows, setting: SeedSetting) -> None:
+    def _fit_nested(self, rows: Rows, setting: SeedSetting, started: float) -> None:
         columns = _core.column_stats(rows.core, setting.weights)
         useful = self._useful(rows, setting)
         batches = NestedBatches(rows, self._batch_rows, setting.random_state, useful)
         sample = np.sort(batches.drawn[: min(self._seed_rows, int(useful.sum()))])
         limit = self._stream_setting.limit
+        seeding = time.perf_counter()
         start = self._start(rows, sample, setting).limited(limit, setting.metric.space)
+        seeding = time.perf_counter() - seeding
         task = Task(
             rows=rows,
             setting=setting,
@@ -227,33 +233,38 @@ class MiniBatchKMeans(StreamEstimator):
             tolerance=self.tol * columns.mean_variance,
             max_iter=self.max_iter,
             limit=limit,
+            shown=lambda centers: centers if rows.sparse else centers.toarray(),
         )
         report = self._reporter()
         found = batches.iterate(task, RunState.at(start), lambda record, loop: report(record))
-        if not found.converged:
+        if not (found.converged or found.stopped):
             warnings.warn(
                 f"Mini-batch k-means did not converge in max_iter={self.max_iter} iterations: the "
                 f"centers still move. Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        centers = centers_.to_core(found.centers)
         stream = Stream(
-            found.centers,
+            centers,
             setting.random_state,
             self._stream_setting,
-            seen=what_was_seen(rows, found.centers, found.labels, setting),
-            n_batches=found.n_iter,
+            seen=what_was_seen(rows, centers, found.labels, setting),
+            n_batches=len(found.history),
         )
-        self._finish(stream, found.history, found.labels, found.inertia)
+        self._set_history(found.history, found.converged, seeding, started)
+        self._finish(stream, found.labels, found.inertia)
 
-    def _fit_batches(self, rows: Rows, setting: SeedSetting) -> None:
+    def _fit_batches(self, rows: Rows, setting: SeedSetting, started: float) -> None:
         columns = _core.column_stats(rows.core, setting.weights)
         useful = np.flatnonzero(self._useful(rows, setting))
         size = min(self._seed_rows, len(useful))
         sample = np.sort(setting.random_state.choice(useful, size, replace=False))
+        seeding = time.perf_counter()
         start = self._start(rows, sample, setting)
+        seeding = time.perf_counter() - seeding
         stream = Stream(start, setting.random_state, self._stream_setting)
-        history, cost = run_batches(
+        history, cost, converged = run_batches(
             rows,
             stream,
             setting,
@@ -268,18 +279,11 @@ class MiniBatchKMeans(StreamEstimator):
             centers = centers_.to_core(stream.centers)
             labels = self._assign(rows, centers, setting.n_threads)
             cost = _core.own_cost(rows.core, centers, labels, setting.weights, setting.n_threads)
-        self._finish(stream, history, labels, cost)
+        self._set_history(history, converged, seeding, started)
+        self._finish(stream, labels, cost)
 
-    def _finish(
-        self,
-        stream: Stream,
-        history: list[IterationRecord],
-        labels: np.ndarray | None,
-        inertia: float,
-    ) -> None:
+    def _finish(self, stream: Stream, labels: np.ndarray | None, inertia: float) -> None:
         self._stream = stream
-        self.history_ = history
-        self.n_iter_ = len(history)
         self.inertia_ = inertia
         self.__dict__.pop("labels_", None)
         if labels is not None:

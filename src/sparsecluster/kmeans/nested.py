@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from sparsecluster.kmeans.loop import Loop, Observer, Task
-from sparsecluster.kmeans.state import Clustering, RunState
+from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.rows import Rows
 
 # A batch doubles when the standard error of the median center exceeds its shift by this factor. The
@@ -38,7 +39,7 @@ class NestedBatches:
             self.order[begin:end].sort()
         self.rows = rows.select(self.order)
 
-    def iterate(self, task: Task, start: RunState, observe: Observer) -> Clustering:
+    def iterate(self, task: Task, start: RunState, observe: Observer) -> RunState:
         """The loop on growing batches; labels are those of the rows as they were before."""
         weights = task.setting.weights
         if weights is not None:
@@ -48,14 +49,20 @@ class NestedBatches:
         while loop.goes_on:
             size, whole = self.sizes[batch], batch == len(self.sizes) - 1
             record = loop.step(size)
-            loop.stopped = bool(observe(record, loop))
+            labels = partial(self._outside, loop.labels)
+            with record.showing(partial(task.show, loop.centers), labels):
+                loop.stopped = bool(observe(record, loop))
             if not whole and (loop.settled or loop.near or exhausted(loop, size)):
                 batch += 1
                 loop.settled = loop.near = False
         found = loop.finish()
-        labels = np.empty_like(found.labels)
-        labels[self.order] = found.labels
-        return replace(found, labels=labels)
+        return replace(found, labels=self._outside(found.labels))
+
+    def _outside(self, labels: np.ndarray) -> np.ndarray:
+        """Labels of the rows as they were before."""
+        restored = np.empty_like(labels)
+        restored[self.order] = labels
+        return restored
 
 
 def exhausted(loop: Loop, size: int) -> bool:

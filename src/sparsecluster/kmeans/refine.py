@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.keeping import RunKeeper
 from sparsecluster.kmeans.loop import Observer, Task, iterate
-from sparsecluster.kmeans.state import Clustering, RunState
-from sparsecluster.run.history import Callback, IterationRecord
-from sparsecluster.storage.checkpoint import StateFile
+from sparsecluster.kmeans.state import RunState
+from sparsecluster.run.history import IterationRecord, Reporter
 
 METHODS = ("first-variation",)
 
 
 def first_variation(
     task: Task,
-    best: Clustering,
+    best: RunState,
     *,
-    on_iteration: Callback,
-    checkpoint: StateFile | None = None,
-) -> Clustering:
+    on_iteration: Reporter,
+    keeper: RunKeeper | None = None,
+) -> RunState:
     """Move single rows while that lowers the cost, and let the loop settle after each pass.
 
     Every pass is an iteration of its own in the history. A row at rest has its nearest center: the
@@ -34,10 +35,11 @@ def first_variation(
     # A pass is followed by an iteration at least.
     while not stopped and len(history) + 2 <= task.max_iter:
         started = time.perf_counter()
-        if checkpoint and checkpoint.due:
-            replace(best, history=history).refining().save(checkpoint)
+        if keeper:
+            at = replace(best, history=list(history), refining=True, finished=False)
+            keeper.reached(at)
         # Copies, because a pass that finds nothing must leave everything as it was.
-        centers = centers_.to_core(centers_.from_core(best.centers))
+        centers = centers_.to_core(best.centers)
         labels = best.labels.copy()
         sums = _core.Sums(
             rows.core, task.columns, weights, centers.n_clusters, space, _core.CenterLimit()
@@ -62,10 +64,11 @@ def first_variation(
             rows=rows.n_rows,
         )
         history.append(record)
-        if on_iteration(record):
-            stopped = True
+        with record.showing(partial(task.show, centers), labels.copy):
+            stopped = bool(on_iteration(record))
+        if stopped:
             break
-        start = RunState(centers=centers_.from_core(centers), history=history)
+        start = RunState.at(centers, best.seeding_seconds, history)
         continued = iterate(task, start, observe)
         history, stopped = continued.history, continued.stopped
         if not continued.inertia < best.inertia:

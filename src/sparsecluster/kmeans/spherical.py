@@ -21,8 +21,8 @@ class SphericalKMeans(KMeans):
 
     Attributes
     ----------
-    cluster_centers_, labels_, inertia_, objective_, n_iter_, n_clusters_, history_, algorithm_, \
-    feature_names_
+    cluster_centers_, labels_, inertia_, objective_, n_iter_, n_clusters_, history_, converged_, \
+    seconds_, algorithm_, feature_names_
         As for :class:`~sparsecluster.KMeans`; the centers have unit length.
 
     Examples

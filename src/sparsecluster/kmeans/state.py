@@ -1,7 +1,8 @@
-"""A run at rest: what it can resume from, and what it ends with."""
+"""A run at rest: what it resumes from, and what it ends with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,25 +29,36 @@ class RunState:
 
     centers: sp.csr_array
     history: list[IterationRecord]
-    labels: np.ndarray | None = None  #: None at the start
+    labels: Any = None  #: an array; None at the start
+    inertia: float = np.inf  #: known at the end
     refining: bool = False
     finished: bool = False
     converged: bool = False
-    stopped: bool = False
+    stopped: bool = False  #: by the callback
+    seeding_seconds: float = 0.0
 
     @classmethod
-    def at(cls, centers: _core.Centers) -> RunState:
-        """The start of a run from these centers."""
-        return cls(centers=centers_.from_core(centers), history=[])
+    def at(
+        cls,
+        centers: _core.Centers,
+        seeding_seconds: float = 0.0,
+        history: Sequence[IterationRecord] = (),
+    ) -> RunState:
+        """At these centers, without labels."""
+        found = centers_.from_core(centers)
+        return cls(centers=found, history=list(history), seeding_seconds=seeding_seconds)
 
-    def core_centers(self) -> _core.Centers:
-        """The centers as the core wants them, a copy."""
-        return centers_.to_core(self.centers)
+    def measured(self, rows: Rows, setting: Setting) -> RunState:
+        """The same with its inertia."""
+        centers, weights = centers_.to_core(self.centers), setting.weights
+        inertia = _core.own_cost(rows.core, centers, self.labels, weights, setting.n_threads)
+        return replace(self, inertia=inertia)
 
     def save(self, file: StateFile) -> None:
         """Write it in the place of the state before."""
-        records = [asdict(record) for record in self.history]
-        file.save({**vars(self), "history": records})
+        kept = {**vars(self), "history": [asdict(record) for record in self.history]}
+        del kept["inertia"]
+        file.save(kept)
 
     @classmethod
     def load(cls, file: StateFile, rows: Rows) -> RunState | None:
@@ -58,6 +70,7 @@ class RunState:
                 history=[IterationRecord(**record) for record in packed["history"]],
                 labels=None if packed["labels"] is None else np.array(packed["labels"]),
                 **{name: bool(packed[name]) for name in FLAGS},
+                seeding_seconds=float(packed.get("seeding_seconds", 0.0)),
             )
             state._check(rows)
             return state
@@ -75,45 +88,3 @@ class RunState:
             raise ValueError("the labels are of a wrong shape")
         if self.labels.min() < 0 or self.labels.max() >= self.centers.shape[0]:
             raise ValueError("a label is out of range")
-
-
-@dataclass
-class Clustering:
-    """What a run ends with: every label is that of the nearest center."""
-
-    centers: _core.Centers
-    labels: np.ndarray
-    inertia: float
-    history: list[IterationRecord]
-    converged: bool
-    stopped: bool = False  #: by the callback
-
-    @property
-    def n_iter(self) -> int:
-        return len(self.history)
-
-    @classmethod
-    def reached(cls, state: RunState, rows: Rows, setting: Setting) -> Clustering:
-        """The clustering of a run that had one."""
-        assert state.labels is not None
-        centers = state.core_centers()
-        inertia = _core.own_cost(
-            rows.core, centers, state.labels, setting.weights, setting.n_threads
-        )
-        history = list(state.history)
-        return cls(centers, state.labels, inertia, history, state.converged, state.stopped)
-
-    def state(self) -> RunState:
-        """That of a run that has ended."""
-        return RunState(
-            centers=centers_.from_core(self.centers),
-            labels=self.labels,
-            history=self.history,
-            finished=True,
-            converged=self.converged,
-            stopped=self.stopped,
-        )
-
-    def refining(self) -> RunState:
-        """That of a run that continues with single moves."""
-        return replace(self.state(), refining=True, finished=False)

@@ -154,6 +154,10 @@ class Stream:
             shown = self._shown = (version, centers_.from_core(self._learner.centers()))
         return shown[1]
 
+    def shown(self, sparse: bool) -> Any:
+        """A copy of the centers, sparse or dense."""
+        return self.centers.copy() if sparse else self.centers.toarray()
+
     @property
     def state(self) -> tuple[StreamState, sp.csr_array]:
         """What the centers learn with, and the centers, of one moment."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.projection import METHODS as PROJECTIONS
 from sparsecluster.kmeans.seeding.shared import nearest_of
 from sparsecluster.kmeans.seeding.starting import starting_centers
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, part_of
 from sparsecluster.kmeans.stream import (
     SeedBuffer,
     Stream,
@@ -61,7 +62,6 @@ class StreamEstimator(CenterEstimator):
     grow_features: bool
     random_state: Any
     inertia_: float
-    n_iter_: int
 
     _stream: Stream | None = None
     _waiting: SeedBuffer | None = None
@@ -161,11 +161,12 @@ class StreamEstimator(CenterEstimator):
     # --- what fit and partial_fit share -------------------------------------------------------
 
     def _best_start(self, rows: Rows, setting: SeedSetting) -> _core.Centers:
-        tries = self._n_init
-        starts = [
-            starting_centers(self.init, rows, self.n_clusters, setting, self.init_options)
-            for _ in range(tries)
-        ]
+        tries, starts = self._n_init, []
+        for number in range(tries):
+            part = replace(setting, progress=part_of(setting.progress, number, tries))
+            starts.append(
+                starting_centers(self.init, rows, self.n_clusters, part, self.init_options)
+            )
         if tries == 1:
             return starts[0]
         costs = []

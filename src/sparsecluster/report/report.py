@@ -6,7 +6,8 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from html import escape
 from numbers import Integral
 from typing import Any
 
@@ -22,17 +23,51 @@ from sparsecluster.rows.parameters import check_number
 from sparsecluster.storage.atomic import atomic_file
 
 
-def write_report(
+@dataclass(frozen=True)
+class Report:
+    """A page about a fitted model; a notebook shows it.
+
+    Attributes
+    ----------
+    html : str
+        The page.
+    rows, cost : int, float or None
+        Number and cost of the rows that were given; None where there were none.
+    same_rows : bool or None
+        Whether these are the rows of the fit.
+    """
+
+    html: str
+    rows: int | None
+    cost: float | None
+    same_rows: bool | None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file, which appears whole or not at all."""
+        with atomic_file(path) as partial:
+            partial.write_bytes(self.html.encode())
+
+    def __repr__(self) -> str:
+        return f"<Report of {len(self.html):,} characters: save(path) writes it>"
+
+    def _repr_html_(self) -> str:
+        # A page of its own, so that its style and script stay apart from those of the notebook.
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" title="Report" sandbox="allow-scripts" '
+            f'style="width: 100%; height: 40em; border: 0"></iframe>'
+        )
+
+
+def make_report(
     estimator: Any,
-    path: str | os.PathLike[str],
     rows: Any = None,
     *,
     terms: int = 10,
     examples: int = 3,
     texts: Iterable[str] | None = None,
     title: str | None = None,
-) -> dict[str, Any]:
-    """Write a page about a fitted model: how the fit went, sizes, terms and similarity of clusters.
+) -> Report:
+    """A page about a fitted model: how the fit went, sizes, terms and similarity of clusters.
 
     The same model and rows give the same bytes.
 
@@ -40,8 +75,6 @@ def write_report(
     ----------
     estimator : KMeans, SphericalKMeans or MiniBatchKMeans
         Fitted, or loaded.
-    path : str or path
-        The file to write, an HTML page; it appears whole or not at all.
     rows : path, Rows, matrix, iterator of blocks or None, default=None
         Rows, to show how far those of each cluster are from its center, and which are nearest. A
         path is read block by block, as the training data were, and so may be larger than memory.
@@ -57,24 +90,18 @@ def write_report(
 
     Returns
     -------
-    dict
-        `rows` and `cost`: number and cost of the rows given; `same_rows`: whether they are those of
-        the fit. Each is None where no rows were given.
+    Report
+        The page, which a notebook shows and `save` writes to a file.
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
     >>> import numpy as np
-    >>> from sparsecluster import KMeans
-    >>> from sparsecluster.report.report import write_report
+    >>> from sparsecluster import KMeans, make_report
     >>> X = np.array([[1.0, 0], [0.9, 0], [0, 1.0]])
     >>> km = KMeans(n_clusters=2, random_state=0).fit(X, feature_names=["red", "blue"])
-    >>> path = Path(tempfile.mkdtemp()) / "report.html"
-    >>> write_report(km, path, X)["same_rows"]
-    True
-    >>> "blue" in path.read_text()
-    True
+    >>> report = make_report(km, X)
+    >>> report.same_rows, "blue" in report.html
+    (True, True)
     """
     check_number("terms", terms, Integral, 1)
     check_number("examples", examples, Integral, 0)
@@ -85,13 +112,10 @@ def write_report(
     content = _content(estimator, rows, terms, examples)
     content = replace(content, texts=_texts(content, rows, texts))
     page = _page(content, title or type(estimator).__name__)
-    with atomic_file(path) as partial:
-        partial.write_bytes(page.encode())
     looked = content.survey
     if looked is None:
-        return {"rows": None, "cost": None, "same_rows": None}
-    cost = float(looked.costs.sum())
-    return {"rows": looked.n_rows, "cost": cost, "same_rows": looked.same_rows}
+        return Report(str(page), None, None, None)
+    return Report(str(page), looked.n_rows, float(looked.costs.sum()), looked.same_rows)
 
 
 def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:

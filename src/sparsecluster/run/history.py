@@ -2,31 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True)
 class IterationRecord:
-    """One iteration of k-means."""
+    """One iteration: what a callback gets, and an entry of `history_`.
 
-    iteration: int  #: counted from 1
-    cost: float  #: of the labels and the new centers: the weighted sum of squared distances
-    shift: float  #: sum of the squared shifts of the centers, the left side of the stopping rule
-    moved: int  #: rows whose label changed
-    distances: int  #: row-center distances computed
-    seconds: float  #: taken by this iteration
-    algorithm: str  #: that did the assignment
-    path: str  #: what it did this time: full scan, moved centers, bounds
-    run: int = 0  #: which of the n_init runs
-    rows: int = 0  #: rows that took part
-    skipped: int = 0  #: of these, rows compared with no center but their own
-    center_distances: int = 0  #: distances computed between centers
+    Attributes
+    ----------
+    iteration : int
+        Its number, counted from 1.
+    cost : float
+        Weighted sum of the squared distances of the rows to their centers, by the labels and the
+        centers that the iteration ends with.
+    shift : float
+        Sum of the squared shifts of the centers, the left side of the stopping rule (see `tol`).
+    moved : int
+        Rows whose label changed; in the first iteration all.
+    distances : int
+        Distances computed between rows and centers.
+    seconds : float
+        Time that the iteration took.
+    algorithm : str
+        The algorithm that assigned the rows.
+    path : str
+        What it did this time: a full scan, only the centers that moved, or bounds.
+    run : int
+        Which of the `n_init` runs, counted from 0.
+    rows : int
+        Rows that took part: fewer than all in batches.
+    skipped : int
+        Of these, rows that were compared with no center but their own.
+    center_distances : int
+        Distances computed between centers.
+    assignment_seconds : float
+        Of `seconds`, those spent on finding the nearest centers.
+    update_seconds : float
+        Of `seconds`, those spent on moving the centers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsecluster import KMeans
+    >>> def watch(record):
+    ...     print(record.iteration, record.moved, record.labels(), record.centers().ravel())
+    >>> X = np.array([[1.0], [2.0], [9.0], [10.0]])
+    >>> km = KMeans(2, init=X[:2], callback=watch).fit(X)
+    1 4 [0 1 1 1] [1. 7.]
+    2 1 [0 0 1 1] [1.5 9.5]
+    3 0 [0 0 1 1] [1.5 9.5]
+    """
+
+    iteration: int
+    cost: float
+    shift: float
+    moved: int
+    distances: int
+    seconds: float
+    algorithm: str
+    path: str
+    run: int = 0
+    rows: int = 0
+    skipped: int = 0
+    center_distances: int = 0
+    assignment_seconds: float = 0.0
+    update_seconds: float = 0.0
+
+    def centers(self) -> Any:
+        """The centers that the iteration ends with, as `cluster_centers_` shows them; a copy.
+
+        They are made when asked for, and only while the callback runs: later there is a
+        RuntimeError. Keep what this returns.
+        """
+        return self._view("centers")
+
+    def labels(self) -> np.ndarray:
+        """The label of each row, from which the centers were updated; a copy.
+
+        A row that has not taken part yet has the label -1. As `centers`, only in the callback.
+        """
+        return self._view("labels")
+
+    def _view(self, name: str) -> Any:
+        views = self.__dict__.get("_views")
+        if views is None:
+            raise RuntimeError(
+                f"The {name} of an iteration can be asked for only while the callback runs. Call "
+                f"record.{name}() there, and keep what it returns."
+            )
+        return views[name]()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_views"}
+
+    @contextmanager
+    def showing(
+        self, centers: Callable[[], Any], labels: Callable[[], np.ndarray]
+    ) -> Iterator[None]:
+        """Within this, `centers` and `labels` answer what these functions make."""
+        self.__dict__["_views"] = {"centers": centers, "labels": labels}
+        try:
+            yield
+        finally:
+            del self.__dict__["_views"]
+
+
+@dataclass(frozen=True)
+class SeedingRecord:
+    """How far the choice of starting centers is: what `on_seeding` of a callback gets.
+
+    Attributes
+    ----------
+    share : float
+        The part that is done, from 0 to 1.
+    seconds : float
+        Time since the seeding of this run began.
+    run : int
+        Which of the `n_init` runs, counted from 0.
+    """
+
+    share: float
+    seconds: float
+    run: int = 0
 
 
 #: Called after each iteration; anything true as the answer ends the fit there.
 Callback = Callable[[IterationRecord], Any]
+#: The same, and told of the seeding.
+Reporter = Callable[[IterationRecord | SeedingRecord], Any]
 
 
 def describe(record: IterationRecord) -> str:

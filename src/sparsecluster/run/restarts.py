@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 
 from sparsecluster import _core
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.run.history import Callback, IterationRecord
+from sparsecluster.run.history import IterationRecord, Reporter, SeedingRecord
 
 Result = TypeVar("Result")
 
 
 def run_all(
-    run_from: Callable[[int, int, Callback], Result],
+    run_from: Callable[[int, int, Reporter], Result],
     n_runs: int,
     together: int,
     *,
     n_threads: int,
-    on_iteration: Callback,
+    on_iteration: Reporter,
 ) -> list[Result]:
     """The results of `run_from(run, threads, on_iteration)`, `together` of them at a time.
 
@@ -27,7 +27,7 @@ def run_all(
     """
     token, stop, one_at_a_time = _core.StopToken(), threading.Event(), threading.Lock()
 
-    def report(record: IterationRecord) -> Any:
+    def report(record: IterationRecord | SeedingRecord) -> Any:
         with one_at_a_time:
             if not stop.is_set() and on_iteration(record):
                 stop.set()

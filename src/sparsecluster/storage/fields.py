@@ -12,7 +12,8 @@ from sparsecluster.storage.tensors import Names
 
 _DTYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "str": object}
 RECORD_DTYPES = {field.name: _DTYPES[str(field.type)] for field in fields(IterationRecord)}
-RECORD_DEFAULTS = {"skipped", "center_distances"}  # came later than the first model files
+# Those that came later than the first model files.
+RECORD_DEFAULTS = {"skipped", "center_distances", "assignment_seconds", "update_seconds"}
 
 
 class Field:
@@ -37,7 +38,7 @@ class Scalar(Field):
         return self.kind(value)
 
     def unpack(self, name: str, value: Any, n_features: int) -> Any:
-        if isinstance(value, bool) or not isinstance(value, self.kind):
+        if type(value) is not self.kind:
             raise ValueError(f"has {value!r} as {name}")
         return value
 
@@ -51,6 +52,15 @@ class Array(Field):
 
     def unpack(self, name: str, value: Any, n_features: int) -> Any:
         return check_array_of(value, self.dtype, self.ndim, name)
+
+
+class Seconds(Field):
+    """Times by name."""
+
+    def unpack(self, name: str, value: Any, n_features: int) -> Any:
+        if not isinstance(value, dict) or any(type(one) is not float for one in value.values()):
+            raise ValueError(f"has something else than seconds as {name}")
+        return value
 
 
 class FeatureNames(Field):
@@ -99,8 +109,8 @@ def check_array_of(value: Any, dtype: Any, ndim: int, name: str) -> np.ndarray:
     return value
 
 
-INTEGER, NUMBER, TEXT = Scalar(int), Scalar(float), Scalar(str)
-LABELS, NAMES, HISTORY = Array(np.int32), FeatureNames(), History()
+INTEGER, NUMBER, TEXT, FLAG = Scalar(int), Scalar(float), Scalar(str), Scalar(bool)
+LABELS, NAMES, HISTORY, SECONDS = Array(np.int32), FeatureNames(), History(), Seconds()
 
 
 def pack_random_state(random_state: np.random.RandomState) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.seeding.shared import means, nearest_of, random_rows
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, unheard
 from sparsecluster.rows.rows import Rows
 
 
@@ -29,7 +29,8 @@ def oversample(
     drawn = np.sort(random_rows(rows, more, setting))
     few = rows.select(drawn)
     alike = replace(setting, weights=None)
-    first = _farthest_rows(few, 1, alike, start=_mean_row(few, alike))
+    start = _mean_row(few, alike)
+    first = _farthest_rows(few, 1, replace(alike, progress=unheard), start=start)
     if not len(first):
         return drawn[:1]
     others = _farthest_rows(few, n_clusters - 1, alike, start=few.take(first))
@@ -49,6 +50,7 @@ def _farthest_rows(
         if not distance2[farthest] > 0:
             break
         found.append(farthest)
+        setting.progress(len(found) / count)
         distance2 = np.minimum(
             distance2, nearest_of(rows, rows.take(np.array([farthest])), setting)[1]
         )

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.loop import Task, iterate
 from sparsecluster.kmeans.seeding.shared import (
@@ -16,7 +17,7 @@ from sparsecluster.kmeans.seeding.shared import (
     n_candidates,
     random_rows,
 )
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, unheard
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.rows import Rows
 
@@ -30,7 +31,7 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
         members = parts[worst]
         few = rows.select(members)
         weights = None if setting.weights is None else setting.weights[members]
-        inner = replace(setting, weights=weights)
+        inner = replace(setting, weights=weights, progress=unheard)
         start = draw_by_distance(few, 2, inner, n_candidates(2))
         if len(start) < 2:
             costs[worst] = 0.0
@@ -49,10 +50,12 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
         if not all(map(len, halves)):
             costs[worst] = 0.0
             continue
-        distance2 = _core.own_distances(few.core, found.centers, found.labels, setting.n_threads)
+        centers = centers_.to_core(found.centers)
+        distance2 = _core.own_distances(few.core, centers, found.labels, setting.n_threads)
         if weights is not None:
             distance2 = distance2 * weights
         parts[worst : worst + 1] = halves
+        setting.progress(len(parts) / n_clusters)
         costs[worst : worst + 1] = [
             float(distance2[found.labels == side].sum()) if len(halves[side]) > 1 else 0.0
             for side in (0, 1)

@@ -13,7 +13,7 @@ from sparsecluster.kmeans.seeding.shared import (
     n_candidates,
     nearest_of,
 )
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import SeedSetting, part_of
 from sparsecluster.rows.rows import Rows
 
 
@@ -48,6 +48,7 @@ def mcmc(
     indices = _core.chain_seeds(
         rows.core, n_clusters, int(chain_length), first, chain_seed, setting.weights,
         setting.metric.floor, setting.n_threads,
+        lambda found: setting.progress(found / n_clusters),
     )  # fmt: skip
     return np.asarray(indices)
 
@@ -62,7 +63,8 @@ def kmeans_parallel(
     weights = np.ones(rows.n_rows) if setting.weights is None else setting.weights
     chosen = np.array([first_row(rows, setting)])
     distance2 = nearest_of(rows, rows.take(chosen), setting)[1]
-    for _ in range(int(rounds)):
+    rounds = int(rounds)
+    for number in range(rounds):
         chance = weights * distance2
         total = chance.sum()
         if not total > 0:
@@ -72,6 +74,8 @@ def kmeans_parallel(
         if len(new):
             distance2 = np.minimum(distance2, nearest_of(rows, rows.take(new), setting)[1])
             chosen = np.concatenate([chosen, new])
+        setting.progress((number + 1) / (rounds + 1))
+    setting = replace(setting, progress=part_of(setting.progress, rounds, rounds + 1))
     chosen = np.unique(chosen)
     if len(chosen) < n_clusters:
         # Too few rounds for so many centers: the rest as k-means++ would.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state
 
 from sparsecluster.kmeans.seeding.starting import check_method, seed_by_name
-from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.setting import Progress, SeedSetting, unheard
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.columns import Columns
@@ -28,6 +28,7 @@ def seed_centers(
     random_state: Any = None,
     n_threads: int | None = None,
     memory_limit: int | str | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> tuple[Any, np.ndarray | None]:
     """Choose starting centers, by any of the ways that `init` of the estimators knows.
@@ -63,6 +64,8 @@ def seed_centers(
         Threads to use; the result does not depend on it.
     memory_limit : int or str, optional
         Bytes (or "2GB") beyond the data, by default half of the memory that is free.
+    progress : callable, optional
+        Called now and then with the share that is done, from 0 to 1.
     **options
         Those named above.
 
@@ -97,6 +100,7 @@ def seed_centers(
         memory_limit=effective_memory_limit(memory_limit),
         n_threads=threads_for(rows.core.nnz * n_clusters, threads),
         metric=measure,
+        progress=progress or unheard,
     )
     columns = Columns.occurring(rows)
     points = rows if columns is None else columns.rows(rows, n_threads=threads)
@@ -118,6 +122,7 @@ def kmeans_plusplus(
     n_local_trials: int | None = None,
     n_threads: int | None = None,
     memory_limit: int | str | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Any, np.ndarray]:
     """Choose starting centers by greedy k-means++; :func:`seed_centers` has other ways.
 
@@ -140,6 +145,8 @@ def kmeans_plusplus(
     memory_limit : int or str, optional
         Bytes (or "2GB") for a copy of X by columns, by default half of the memory that is free; the
         result does not depend on it.
+    progress : callable, optional
+        Called now and then with the share that is done, from 0 to 1.
 
     Returns
     -------
@@ -173,6 +180,7 @@ def kmeans_plusplus(
         random_state=random_state,
         n_threads=n_threads,
         memory_limit=memory_limit,
+        progress=progress,
         **options,
     )
     assert indices is not None

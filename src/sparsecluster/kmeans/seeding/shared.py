@@ -50,7 +50,7 @@ def draw_by_distance(
     draws = setting.random_state.random_sample((n_clusters - 1, trials))
     indices, _ = _core.greedy_kmeans_plusplus(
         rows.core, n_clusters, first, draws, setting.weights, floor, setting.memory_limit,
-        setting.n_threads,
+        setting.n_threads, lambda found: setting.progress(found / n_clusters),
     )  # fmt: skip
     return np.asarray(indices)
 

@@ -1,0 +1,86 @@
+"""What a fit with a checkpoint keeps of its runs: saved now and then, and when it is cut short."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from sparsecluster.kmeans.state import RunState
+from sparsecluster.rows.rows import Rows
+from sparsecluster.storage.checkpoint import Checkpoint, StateFile
+
+LOGGER = logging.getLogger("sparsecluster")
+
+
+class RunKeeper:
+    """Where a run is, in memory after each iteration and in a file after some of them."""
+
+    def __init__(self, file: StateFile) -> None:
+        self.file = file
+        self.state: RunState | None = None  #: None while the run is seeded
+        self._saved = False
+
+    def resume(self, rows: Rows) -> RunState | None:
+        """Where the run was when its file was written; None where there is no such file."""
+        self.state, self._saved = RunState.load(self.file, rows), True
+        return self.state
+
+    def reached(self, state: RunState, *, save: bool = False) -> None:
+        """The run is here; that is written if it is time, or at once."""
+        self._saved = False  # first, because Ctrl-C may come between the two
+        self.state = state
+        if save or self.file.due:
+            self.save()
+
+    def save(self) -> None:
+        """Write where the run is, unless the file has it."""
+        if self.state is not None and not self._saved:
+            self.state.save(self.file)
+            self._saved = True
+
+
+class Keeper:
+    """The runs of a fit that has a checkpoint."""
+
+    def __init__(self, folder: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+        self._folder, self._checkpoint = Path(folder), checkpoint
+        self._runs: dict[int, RunKeeper] = {}
+
+    def run(self, number: int) -> RunKeeper:
+        """What belongs to one run."""
+        return self._runs.setdefault(number, RunKeeper(self._checkpoint.run(number)))
+
+    def cut_short(self, reason: BaseException) -> None:
+        """Write where all runs are, and say so, because the fit ends."""
+        if all(run.state is None for run in self._runs.values()):
+            if not isinstance(reason, Exception):
+                LOGGER.warning("Interrupted while seeding: there is nothing to save yet.")
+            return
+        try:
+            for run in self._runs.values():
+                run.save()
+        except Exception as error:
+            # What ended the fit counts more.
+            LOGGER.warning("Could not save the fit in %s: %s", self._folder, error)
+            return
+        except BaseException:
+            LOGGER.warning(
+                "Interrupted while saving: %s keeps what was saved before.", self._folder
+            )
+            raise
+        LOGGER.warning("%s", self._summary())
+
+    def _summary(self) -> str:
+        states = {number: run.state for number, run in sorted(self._runs.items())}
+        if len(states) == 1:
+            what = _place(states[0])
+        else:
+            what = ", ".join(f"run {number} {_place(state)}" for number, state in states.items())
+        return f"Saved in {self._folder}: {what}. The same fit continues from there."
+
+
+def _place(state: RunState | None) -> str:
+    if state is None:
+        return "(still seeding)"
+    return "(finished)" if state.finished else f"iteration {len(state.history)}"
