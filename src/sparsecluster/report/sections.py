@@ -13,6 +13,7 @@ from sparsecluster.report.templating import shorten
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.recipe import Recipe
 
+MANY_VALUES = 10  # of an option, to be shown
 STEEP = 20  # times the lowest cost that the highest must be for a logarithmic scale
 # Parameters that are shown elsewhere, or that no result depends on.
 HIDDEN = {"n_clusters", "n_threads", "memory_limit", "verbose", "callback"}
@@ -77,11 +78,18 @@ def recipe_lines(recipe: Recipe | None) -> list[tuple[str, str]]:
     return [
         (
             name,
-            ", ".join(f"{key}={shorten(value, 200)}" for key, value in chosen.items())
+            ", ".join(f"{key}={_some(value)}" for key, value in chosen.items())
             or as_is.get(name, "unchanged"),
         )
         for name, chosen in described.items()
     ]
+
+
+def _some(value: Any) -> str:
+    """A value of a recipe: of many, such as stop words, the first ones and how many more."""
+    if isinstance(value, list) and len(value) > MANY_VALUES:
+        return f"{value[:MANY_VALUES]} and {len(value) - MANY_VALUES:,} more"
+    return shorten(value, 200)
 
 
 def _about_data(content: Content, survey: Survey) -> str:
