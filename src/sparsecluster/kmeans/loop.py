@@ -165,9 +165,11 @@ class Loop:
         if not self.settled:
             # The centers moved after the labels were given: give them again.
             self._assigner.assign(self.centers, self._shift, self.labels)
+        inertia = self._exact_cost(self.labels, self.task.setting.weights)
+        del self._assigner, self._sums  # whose memory is needed for the copy of the centers
         return replace(
             self.state(),
-            inertia=self._exact_cost(self.labels, self.task.setting.weights),
+            inertia=inertia,
             finished=True,
             converged=self.settled or self.near,
             stopped=self.stopped,
