@@ -36,6 +36,18 @@ class Option:
             raise ValueError(f"{self.name} must be True, False or None, got {value!r}.")
 
 
+COLUMNS = Option(
+    "columns",
+    "Columns by name: those of a table of numbers; or indices,values or row,column,value.",
+    parse=lambda names: tuple(names.split(",")),
+)
+ID_COLUMN = Option("id_column", "Column, or field, with the names of rows.")
+
+
+class IfThere(str):
+    """The name of a column that a recipe knows, and that another file need not have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Labels:
     """The labels of some rows, any number per row: those of row i are
