@@ -67,6 +67,15 @@ def shown(given: Any) -> Path:
     return Path(f"{first} and others") if others else first
 
 
+def named(path: Path) -> list[Path]:
+    """The files or the folder that a name stands for, without reading anything."""
+    if str(path) == STDIN:
+        return []
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    return [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+
+
 def _files(path: Path) -> Iterator[Path]:
     if str(path) == STDIN:
         yield _standard_input()
@@ -76,11 +85,11 @@ def _files(path: Path) -> Iterator[Path]:
             raise ReadError(f"{path} is a folder without files, and not a store.")
         yield from found
     elif not path.exists() and glob.has_magic(str(path)):
-        matched = sorted(glob.glob(str(path), recursive=True))
+        matched = named(path)
         if not matched:
             raise ReadError(f"{path}: no file has a name like this.")
-        for name in matched:
-            yield from _files(Path(name))
+        for one in matched:
+            yield from _files(one)
     elif not path.exists():
         raise ReadError(f"{path} does not exist.")
     elif not path.is_file():

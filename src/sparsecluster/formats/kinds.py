@@ -46,15 +46,21 @@ def _of_csv(path: Path, options: dict[str, Any], terms: bool | None) -> str:
         return "csv" if terms else "table"
     with open_stream(path) as stream:
         rows = CsvRows(stream, options.get("encoding", "utf-8"), options.get("delimiter"))
-        cells = [row for _, row in islice(rows, ROWS_LOOKED_AT)]
-    if "text" in rows.header:
+        cells = zip(*(row for _, row in islice(rows, ROWS_LOOKED_AT)), strict=True)
+    found = dict(zip(rows.header, cells, strict=False))
+    columns = {name: found[name] for name in found if name != options.get("id_column")}
+    numbers = [name for name, cells in columns.items() if _holds_numbers(cells)]
+    if "text" in rows.header or (len(rows.header) == 1 and not numbers):
         return "csv"
-    columns = [
-        column
-        for name, column in zip(rows.header, zip(*cells, strict=True), strict=False)
-        if name != options.get("id_column")
-    ]
-    return "table" if columns and all(map(_holds_numbers, columns)) else "csv"
+    if numbers == list(columns):
+        return "table"
+    if len(columns) == 1:
+        return "csv"
+    there = ", ".join(repr(name[:80]) for name in rows.header[:30])
+    advice = f", or those with numbers ({', '.join(numbers[:30])}) as the columns" * bool(numbers)
+    raise ReadError(
+        f"{path}, line 1: there is no column 'text'. Pass one of {there} as the column{advice}."
+    )
 
 
 def _holds_numbers(cells: Iterable[str]) -> bool:
@@ -84,7 +90,7 @@ def _of_arrow(path: Path, options: dict[str, Any], terms: bool | None) -> str:
             return "parquet-text"
         raise ReadError(
             f"{error} Or pass the one with text as the column, or those with numbers as the "
-            f"columns."
+            f"columns, and the one that names the rows as id_column."
         ) from None
 
 
@@ -99,5 +105,5 @@ def _of_columns(path: Path, chosen: list[str], schema: Any) -> str:
         return "parquet"
     raise ReadError(
         f"{path}: {', '.join(chosen)} can be columns of a table, or row, column and value of "
-        f'single entries. Say which: format="table" or format="parquet".'
+        f"single entries. Say which: format='table' or format='parquet'."
     )

@@ -238,7 +238,7 @@ def ids_in(path: Path, wanted: str | None, names: list[str]) -> str | None:
     if wanted not in names:
         raise ReadError(
             f"{path}: there is no column {wanted!r}. Pass one of "
-            f"{', '.join(repr(name) for name in names[:30])} as the id column."
+            f"{', '.join(repr(name) for name in names[:30])} as id_column."
         )
     return wanted
 

@@ -120,14 +120,14 @@ class TableSource(Source):
             for name in self.columns:
                 if name.lower() in INDEX_NAMES:
                     raise ReadError(
-                        f"{path}: does the column {name!r} number the rows? Then pass it as the "
-                        f"id column; else name the columns to take (columns)."
+                        f"{path}: does the column {name!r} number the rows? Then pass it as "
+                        f"id_column; else name the columns to take (columns, --columns)."
                     )
         for name in self.columns:
             if name not in numbers:
                 raise ReadError(
                     f"{path}: the column {name!r} does not hold numbers. Name the columns to take "
-                    f"(columns), and what names the rows (id_column)."
+                    f"(columns, --columns), and the one that names the rows as id_column."
                 )
         return ids
 
@@ -225,7 +225,7 @@ class TableSource(Source):
 def _missing(place: str, name: str) -> ReadError:
     return ReadError(
         f"{place}: the column {name!r} has no value. Fill it in, leave the row out, or name other "
-        f"columns (columns)."
+        f"columns (columns, --columns)."
     )
 
 

@@ -245,20 +245,20 @@ class TextSource(Source):
             if len(others) == 1:
                 return others[0]
             wanted = "text"
-        return self._known(wanted, names, place, "column")
+        return self._known(wanted, names, place, "the column")
 
     def _ids_of(self, names: list[str], place: str) -> str | None:
         """The column with the names of rows; None where there is none, and none was asked for."""
         wanted = self.id_column
         if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
             return None
-        return self._known(wanted, names, place, "id column")
+        return self._known(wanted, names, place, "id_column")
 
     def _known(self, wanted: str, names: list[str], place: Any, what: str) -> str:
         if wanted not in names:
             there = ", ".join(repr(name[:80]) for name in names[:30])
             raise ReadError(
-                f"{place}: there is no column {wanted!r}. Pass one of {there} as the {what}."
+                f"{place}: there is no column {wanted!r}. Pass one of {there} as {what}."
             )
         return wanted
 
@@ -310,7 +310,7 @@ class JsonLinesSource(TextSource):
                 of_ids, first = self._ids_of(list(record), place), False
             name = None
             if of_ids is not None:
-                name = record[self._known(of_ids, list(record), place, "id column")]
+                name = record[self._known(of_ids, list(record), place, "id_column")]
                 if isinstance(name, bool) or not isinstance(name, str | int | float):
                     raise ReadError(f"{place}: the id is neither a string nor a number.")
                 name = str(name)
