@@ -139,7 +139,7 @@ def text_lines(stream: FileStream, encoding: str, newline: str | None = None) ->
     except UnicodeDecodeError as error:
         raise _undecodable(stream.path, f"what follows line {n_lines}", encoding, error) from None
     finally:
-        file.detach()  # else it would close the stream
+        _let_go(file, stream)
 
 
 def whole_text(stream: FileStream, encoding: str) -> str:
@@ -150,7 +150,7 @@ def whole_text(stream: FileStream, encoding: str) -> str:
     except UnicodeDecodeError as error:
         raise _undecodable(stream.path, "the file", encoding, error) from None
     finally:
-        file.detach()  # else it would close the stream
+        _let_go(file, stream)
     if len(text) > LONGEST_TEXT:
         raise ReadError(
             f"{stream.path}: has more than {LONGEST_TEXT:,} characters. Split the document."
@@ -163,6 +163,12 @@ def _decoded(stream: FileStream, encoding: str, newline: str | None) -> io.TextI
     # A byte order mark is no part of the text.
     encoding = "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
     return io.TextIOWrapper(buffered, encoding=encoding, newline=newline)
+
+
+def _let_go(file: io.TextIOWrapper, stream: FileStream) -> None:
+    """Have the stream stay open when the file that decodes it goes."""
+    if not stream.closed:
+        file.detach()
 
 
 def _undecodable(path: Path, what: str, encoding: str, error: UnicodeDecodeError) -> ReadError:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from sparsecluster.formats.source import ReadError
 
 LONGEST_LINE = 1 << 30  #: bytes, where a file of numbers is read in blocks
@@ -53,9 +51,9 @@ class Growth:
         """Go on to the next file."""
         self._before, self._size = self._before + self._size, file.stat().st_size
 
-    def add(self, *arrays: np.ndarray) -> None:
+    def add(self, *n_bytes: int) -> None:
         """Count what was read; refuse it where it is too much."""
-        self._grown += sum(array.nbytes for array in arrays)
+        self._grown += sum(n_bytes)
         refuse_growth(self._path, self._grown, self._before + self._size)
 
     def share(self, done: float) -> float:

@@ -104,7 +104,7 @@ class TableSource(Source):
                 named = ids is not None
                 self._refuse_not_finite(cells, place)
                 block = dense_block(path, cells, first_row=n_rows, done=growth.share(done))
-                growth.add(block.indptr, block.indices, block.data)
+                growth.add(block.indptr.nbytes, block.indices.nbytes, block.data.nbytes)
                 yield block if ids is None else replace(block, ids=np.array(ids, dtype=object))
                 n_rows += block.n_rows
                 checked_shape(path, n_rows, 0)

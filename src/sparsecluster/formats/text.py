@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -21,7 +22,7 @@ from sparsecluster.formats.cells import (
     check_encoding,
 )
 from sparsecluster.formats.files import FileStream, open_stream, text_lines, whole_text
-from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
+from sparsecluster.formats.limits import Growth, refuse_empty_rows
 from sparsecluster.formats.source import ID_COLUMN, Block, IfThere, Option, ReadError, Source
 
 BLOCK_TOKENS = 1 << 21
@@ -160,7 +161,7 @@ class TextSource(Source):
         self.id_column = id_column
         self.delimiter = check_delimiter(delimiter)
         self._given = None if vocabulary is None else list(vocabulary)
-        self._done = 0.0  # share of the files that was read
+        self._share: Callable[[], float] = lambda: 1.0  # of the files that was read
 
     def blocks(self) -> Iterator[Block]:
         """Counts of the terms, numbered as they come."""
@@ -190,11 +191,10 @@ class TextSource(Source):
             if max(len(indices), len(indptr)) >= BLOCK_TOKENS:
                 n_rows, n_entries = n_rows + len(indptr) - 1, n_entries + len(indices)
                 refuse_empty_rows(self.path, n_rows, n_entries)
-                yield self._block(indptr, indices, counts, ids)
+                yield self._block(indptr, indices, counts, ids, self._share())
                 indptr, indices, counts, ids = [0], [], [], []
-        self._done = 1.0
         if len(indptr) > 1:
-            yield self._block(indptr, indices, counts, ids)
+            yield self._block(indptr, indices, counts, ids, 1.0)
         self._name_columns(list(numbers))
 
     def documents(self) -> Iterator[str]:
@@ -203,29 +203,32 @@ class TextSource(Source):
 
     def _of_all_files(self) -> Iterator[Document]:
         """The documents of one file after the other."""
-        total = sum(path.stat().st_size for path in self.files)
-        read, grown, named = 0, 0, None
+        growth, named = Growth(self.path, self.files), None
         for path in self.files:
+            growth.open(path)
             with open_stream(path) as stream:
-                size = path.stat().st_size
+                self._share = partial(_share_of, growth, stream)
                 for document, name in self._documents(stream):
-                    self._done = min((read + stream.done * size) / max(total, 1), 1.0)
                     if named is not None and named != (name is not None):
                         raise ReadError(f"{path}: only some of the files have ids of rows.")
                     named = name is not None
                     yield document, name
-                read, grown = read + size, grown + stream.given
-            refuse_growth(self.path, grown, read)
+                growth.add(stream.given)
 
     def _block(
-        self, indptr: list[int], indices: list[int], counts: list[int], ids: list[str]
+        self,
+        indptr: list[int],
+        indices: list[int],
+        counts: list[int],
+        ids: list[str],
+        done: float,
     ) -> Block:
         return Block(
             indptr=np.array(indptr, dtype=np.int64),
             indices=np.array(indices, dtype=np.int32),
             data=np.array(counts, dtype=self.dtype),
             ids=np.array(ids, dtype=object) if ids else None,
-            done=self._done,
+            done=done,
         )
 
     def _name_columns(self, terms: list[str]) -> None:
@@ -264,6 +267,10 @@ class TextSource(Source):
                 f"{place}: there is no column {wanted!r}. Pass one of {there} as {what}."
             )
         return wanted
+
+
+def _share_of(growth: Growth, stream: FileStream) -> float:
+    return growth.share(stream.done)
 
 
 class LinesSource(TextSource):
