@@ -113,7 +113,10 @@ def test_what_a_table_holds_is_told_by_its_columns(tmp_path, text, format):
         ("x,x\n1,2\n", {"columns": ("x",)}, "line 1: two columns have the same name"),
         ("x,y\n1,2\n3\n", {}, "line 3: 1 columns, where the header has 2"),
         ("id,x\n1,2\n", {}, "does the column 'id' number the rows.*id_column"),
-        ("1,2\n3,4\n", {}, "line 1: holds numbers only.*--no-header"),
+        ("1,2\n3,4\n", {}, "line 1: holds numbers.*--no-header"),
+        ("x,2.5\n1,2\n", {}, "line 1: holds numbers.*--no-header"),
+        ("name\na\n", {"id_column": "name", "format": "table"}, "no columns but the ids"),
+        ("x,y\n1,2\n", {"columns": "xy"}, "columns must be a list of names, got 'xy'"),
         ("a,x,b\nu,1,v\n", {}, r"no column 'text'.*those with numbers \(x\)"),
         ("x,y\n1,2\n", {"encoding": "klingon", "columns": ("x",)}, "not known to Python"),
         ("x,y\n1,2\n", {"columns": ("x",), "column": "y"}, "columns: no effect"),
@@ -178,6 +181,15 @@ def test_parts_of_a_table_may_have_their_columns_in_any_order(tmp_path):
     write(tmp_path / "a.csv", "x,y\n1,2\n")
     write(tmp_path / "b.csv", "y,x\n4,3\n")
     assert read(str(tmp_path / "?.csv")).matrix.toarray().tolist() == [[1, 2], [3, 4]]
+
+
+def test_parts_of_a_table_must_have_the_same_columns(tmp_path):
+    write(tmp_path / "a.csv", "x,y\n1,2\n")
+    write(tmp_path / "b.csv", "y,x,z\n4,3,5\n")
+    with pytest.raises(ReadError, match=r"b\.csv: its columns are not those of .*a\.csv"):
+        read(str(tmp_path / "?.csv"))
+    rows = read(str(tmp_path / "?.csv"), columns=("y",))
+    assert rows.matrix.toarray().tolist() == [[2], [4]]
 
 
 def test_text_of_parquet_in_dictionaries(tmp_path):

@@ -37,6 +37,7 @@ from sparsecluster.formats.source import (
     IfThere,
     ReadError,
     Source,
+    check_columns,
 )
 from sparsecluster.formats.text import COLUMN, Document, TextSource
 from sparsecluster.formats.triples import Triples, blocks_of_triples
@@ -64,6 +65,7 @@ class ParquetSource(Source):
         **blocks: int,
     ) -> None:
         super().__init__(path, **blocks)
+        check_columns(columns)
         if columns is not None and len(columns) not in (2, 3):
             raise ValueError(
                 f"columns must name two columns of lists (indices and values) or three of entries "

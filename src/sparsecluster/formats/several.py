@@ -39,7 +39,7 @@ class SeveralSource(Source):
                 for block in blocks:
                     first = first or block
                     self._check_alike(first, block, source)
-                    growth.add(block.indptr.nbytes, block.indices.nbytes, block.data.nbytes)
+                    growth.add_arrays(block.indptr, block.indices, block.data)
                     if len(block.indices):
                         column = source.first_column
                         self.first_column = min(self.first_column, column) if n_entries else column

@@ -44,6 +44,18 @@ COLUMNS = Option(
 ID_COLUMN = Option("id_column", "Column, or field, with the names of rows.")
 
 
+def check_columns(columns: Any) -> list[str] | None:
+    """The names of columns as a list; refused where they are something else, or one comes twice."""
+    if columns is None:
+        return None
+    names = list(columns) if isinstance(columns, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"columns must be a list of names, got {columns!r}.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns names a column twice: {', '.join(names)}.")
+    return names
+
+
 class IfThere(str):
     """The name of a column that a recipe knows, and that another file need not have."""
 

@@ -41,6 +41,7 @@ from sparsecluster.formats.source import (
     Option,
     ReadError,
     Source,
+    check_columns,
 )
 
 HEADER = Option(
@@ -80,9 +81,8 @@ class TableSource(Source):
     ) -> None:
         super().__init__(path, **blocks)
         self.files = files or [path]
-        self.columns = None if columns is None else list(columns)
-        if self.columns is not None and len(set(self.columns)) < len(self.columns):
-            raise ValueError(f"columns names a column twice: {', '.join(self.columns)}.")
+        self.columns = check_columns(columns)
+        self._takes_all = columns is None
         self.id_column = id_column
         self.delimiter = check_delimiter(delimiter)
         self.header = header
@@ -104,7 +104,7 @@ class TableSource(Source):
                 named = ids is not None
                 self._refuse_not_finite(cells, place)
                 block = dense_block(path, cells, first_row=n_rows, done=growth.share(done))
-                growth.add(block.indptr.nbytes, block.indices.nbytes, block.data.nbytes)
+                growth.add_arrays(block.indptr, block.indices, block.data)
                 yield block if ids is None else replace(block, ids=np.array(ids, dtype=object))
                 n_rows += block.n_rows
                 checked_shape(path, n_rows, 0)
@@ -127,9 +127,17 @@ class TableSource(Source):
             if name not in names:
                 there = ", ".join(repr(name[:80]) for name in names[:30])
                 raise ReadError(f"{path}: there is no column {name!r}, only {there}.")
+        others = [name for name in names if name != ids]
+        if self._takes_all and set(others) != set(self.columns or others):
+            raise ReadError(
+                f"{path}: its columns are not those of {self.files[0]}. Name the columns to take "
+                f"(columns, --columns)."
+            )
         if self.columns is None:
-            self.columns = [name for name in names if name != ids]
-            for name in self.columns:
+            if not others:
+                raise ReadError(f"{path}: has no columns but the ids.")
+            self.columns = others
+            for name in others:
                 if name.lower() in INDEX_NAMES:
                     raise ReadError(
                         f"{path}: does the column {name!r} number the rows? Then pass it as "
@@ -146,10 +154,10 @@ class TableSource(Source):
     def _of_csv(self, path: Path) -> Iterator[Cells]:
         with open_stream(path) as stream:
             rows = CsvRows(stream, self.encoding, self.delimiter, header=self.header is not False)
-            if self.header is None and all(is_number(name) for name in rows.header):
+            if self.header is None and self._takes_all and any(map(is_number, rows.header)):
                 raise ReadError(
-                    f"{path}, line 1: holds numbers only. Say whether it names the columns "
-                    f"(header; --header or --no-header)."
+                    f"{path}, line 1: holds numbers. Say whether it names the columns (header; "
+                    f"--header or --no-header)."
                 )
             if len(set(rows.header)) < len(rows.header):
                 raise ReadError(f"{path}, line 1: two columns have the same name.")

@@ -285,10 +285,10 @@ class FilesSource(TextSource):
     """One document per file; the names of the files, below the folder that all are in, are ids."""
 
     def _documents(self, stream: FileStream) -> Iterator[Document]:
-        folder = self.path
+        path, folder = stream.path.absolute(), self.path.absolute()
         if not folder.is_dir():
-            folder = Path(os.path.commonpath([path.parent for path in self.files]))
-        yield whole_text(stream, self.text.encoding), stream.path.relative_to(folder).as_posix()
+            folder = Path(os.path.commonpath([file.absolute().parent for file in self.files]))
+        yield whole_text(stream, self.text.encoding), path.relative_to(folder).as_posix()
 
 
 class JsonLinesSource(TextSource):
