@@ -108,7 +108,11 @@ def test_what_a_table_holds_is_told_by_its_columns(tmp_path, text, format):
         ("x,y\n1,2\n3,inf\n", {}, "line 3: the column 'y' holds infinity"),
         ("x,y\n1,2\n3,abc\n", {"columns": ("x", "y")}, "line 3: the column 'y' holds 'abc'"),
         ("x;y\n1;2,5\n", {"columns": ("y",)}, "holds '2,5'.*decimals with a point"),
-        ("x,y\n1,2\n", {"columns": ("x", "w")}, "no column 'w', only 'x', 'y'"),
+        (
+            "x,y\n1,2\n",
+            {"columns": ("x", "w")},
+            "no column 'w'. Pass one of 'x', 'y' as the columns",
+        ),
         ("x,y\n1,2\n", {"columns": ("x", "x")}, "names a column twice"),
         ("x,x\n1,2\n", {"columns": ("x",)}, "line 1: two columns have the same name"),
         ("x,y\n1,2\n3\n", {}, "line 3: 1 columns, where the header has 2"),

@@ -34,10 +34,10 @@ from sparsecluster.formats.source import (
     COLUMNS,
     ID_COLUMN,
     Block,
-    IfThere,
     ReadError,
     Source,
     check_columns,
+    ids_in,
 )
 from sparsecluster.formats.text import COLUMN, Document, TextSource
 from sparsecluster.formats.triples import Triples, blocks_of_triples
@@ -231,18 +231,6 @@ def _pick(given: str | None, usual: tuple[str, ...], fit: list[str], likely: lis
         if name in fit:
             return name
     return likely[0] if len(likely) == 1 else ""
-
-
-def ids_in(path: Path, wanted: str | None, names: list[str]) -> str | None:
-    """The column with the names of rows; None where there is none, and none was asked for."""
-    if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
-        return None
-    if wanted not in names:
-        raise ReadError(
-            f"{path}: there is no column {wanted!r}. Pass one of "
-            f"{', '.join(repr(name) for name in names[:30])} as id_column."
-        )
-    return wanted
 
 
 class ParquetTextSource(TextSource):

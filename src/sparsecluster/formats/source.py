@@ -60,6 +60,21 @@ class IfThere(str):
     """The name of a column that a recipe knows, and that another file need not have."""
 
 
+def ids_in(place: Any, wanted: str | None, names: list[str]) -> str | None:
+    """The column with the names of rows; None where there is none, and none was asked for."""
+    if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
+        return None
+    return known_column(place, wanted, names, "id_column")
+
+
+def known_column(place: Any, wanted: str, names: list[str], what: str) -> str:
+    """A column by its name; the error says which there are."""
+    if wanted not in names:
+        there = ", ".join(repr(name[:80]) for name in names[:30])
+        raise ReadError(f"{place}: there is no column {wanted!r}. Pass one of {there} as {what}.")
+    return wanted
+
+
 @dataclass(frozen=True, kw_only=True)
 class Labels:
     """The labels of some rows, any number per row: those of row i are

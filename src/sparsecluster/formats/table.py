@@ -37,11 +37,12 @@ from sparsecluster.formats.source import (
     COLUMNS,
     ID_COLUMN,
     Block,
-    IfThere,
     Option,
     ReadError,
     Source,
     check_columns,
+    ids_in,
+    known_column,
 )
 
 HEADER = Option(
@@ -120,13 +121,9 @@ class TableSource(Source):
 
     def _choose(self, path: Path, names: list[str], numbers: list[str]) -> str | None:
         """Settle which columns are taken, by the first file; the column of ids."""
-        ids = self.id_column
-        if isinstance(ids, IfThere) and ids not in names:
-            ids = None
-        for name in [*(self.columns or ()), *([ids] if ids is not None else [])]:
-            if name not in names:
-                there = ", ".join(repr(name[:80]) for name in names[:30])
-                raise ReadError(f"{path}: there is no column {name!r}, only {there}.")
+        ids = ids_in(path, self.id_column, names)
+        for name in self.columns or ():
+            known_column(path, name, names, "the columns")
         others = [name for name in names if name != ids]
         if self._takes_all and set(others) != set(self.columns or others):
             raise ReadError(

@@ -23,7 +23,15 @@ from sparsecluster.formats.cells import (
 )
 from sparsecluster.formats.files import FileStream, open_stream, text_lines, whole_text
 from sparsecluster.formats.limits import Growth, refuse_empty_rows
-from sparsecluster.formats.source import ID_COLUMN, Block, IfThere, Option, ReadError, Source
+from sparsecluster.formats.source import (
+    ID_COLUMN,
+    Block,
+    Option,
+    ReadError,
+    Source,
+    ids_in,
+    known_column,
+)
 
 BLOCK_TOKENS = 1 << 21
 COLUMN = Option("column", "Column, or field, with the text.")
@@ -251,22 +259,7 @@ class TextSource(Source):
             if len(others) == 1:
                 return others[0]
             wanted = "text"
-        return self._known(wanted, names, place, "the column")
-
-    def _ids_of(self, names: list[str], place: str) -> str | None:
-        """The column with the names of rows; None where there is none, and none was asked for."""
-        wanted = self.id_column
-        if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
-            return None
-        return self._known(wanted, names, place, "id_column")
-
-    def _known(self, wanted: str, names: list[str], place: Any, what: str) -> str:
-        if wanted not in names:
-            there = ", ".join(repr(name[:80]) for name in names[:30])
-            raise ReadError(
-                f"{place}: there is no column {wanted!r}. Pass one of {there} as {what}."
-            )
-        return wanted
+        return known_column(place, wanted, names, "the column")
 
 
 def _share_of(growth: Growth, stream: FileStream) -> float:
@@ -317,10 +310,10 @@ class JsonLinesSource(TextSource):
             if not isinstance(record[column], str):
                 raise ReadError(f"{place}: the field {column!r} is not a string.")
             if first:
-                of_ids, first = self._ids_of(list(record), place), False
+                of_ids, first = ids_in(place, self.id_column, list(record)), False
             name = None
             if of_ids is not None:
-                name = record[self._known(of_ids, list(record), place, "id_column")]
+                name = record[known_column(place, of_ids, list(record), "id_column")]
                 if isinstance(name, bool) or not isinstance(name, str | int | float):
                     raise ReadError(f"{place}: the id is neither a string nor a number.")
                 name = str(name)
@@ -336,7 +329,7 @@ class CsvSource(TextSource):
         rows = CsvRows(stream, self.text.encoding, self.delimiter)
         first_line = f"{stream.path}, line 1"
         place = rows.header.index(self._column_of(rows.header, first_line))
-        of_ids = self._ids_of(rows.header, first_line)
+        of_ids = ids_in(first_line, self.id_column, rows.header)
         id_place = None if of_ids is None else rows.header.index(of_ids)
         for _, row in rows:
             yield row[place], None if id_place is None else row[id_place]
