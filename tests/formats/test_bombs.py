@@ -46,7 +46,8 @@ def assert_harmless(files):
 
 
 @pytest.mark.parametrize(
-    "kind", slow_except(["plain_texts"], ["compressed_texts", "plain_texts", "matrices"])
+    "kind",
+    slow_except(["plain_texts"], ["compressed_texts", "plain_texts", "many_files", "matrices"]),
 )
 def test_bombs_of_text_and_numpy_take_less_than_a_gigabyte(tmp_path, kind):
     assert_harmless(getattr(bomb_files, kind)(tmp_path))
@@ -105,7 +106,7 @@ def test_what_compresses_as_data_do_is_read_however_long_it_is(tmp_path, monkeyp
 
 
 def test_documents_that_are_too_long_are_refused_by_their_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparsecluster.formats.text.LONGEST_TEXT", 20)
+    monkeypatch.setattr("sparsecluster.formats.files.LONGEST_TEXT", 20)
     contents = {
         "x.txt": "some words\n" + "a" * 21 + "\n",
         "x.jsonl": '{"text": "words"}\n{"text": "' + "a" * 20 + '"}\n',
@@ -123,6 +124,25 @@ def test_a_block_of_text_ends_with_its_rows_too(tmp_path, monkeypatch):
     shares = []
     assert read_rows(tmp_path / "x.txt", progress=shares.append).n_rows == 51
     assert len(shares) > 4
+
+
+@pytest.mark.parametrize("ending", ["txt.gz", "jsonl.gz", "csv.gz", "npz"])
+def test_many_small_files_may_not_become_a_large_one(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(limits, "FREE_BYTES", 1 << 17)
+    contents = {
+        "txt.gz": gzip.compress(b"aa bb\n" * 10_000),
+        "jsonl.gz": gzip.compress(b'{"text": "aa"}\n' * 5_000),
+        "csv.gz": gzip.compress(b"x,y\n" + b"1,2\n" * 30_000),
+    }
+    if ending == "npz":
+        sp.save_npz(tmp_path / "0.npz", sp.csc_array((1_000_000, 3)))
+        contents["npz"] = (tmp_path / "0.npz").read_bytes()
+    for number in range(9):
+        (tmp_path / f"{number}.{ending}").write_bytes(contents[ending])
+    if ending != "npz":
+        assert read_rows(tmp_path / f"0.{ending}").n_rows >= 5_000
+    with pytest.raises(ReadError, match=f"{tmp_path.name}.*over 100 times as much"):
+        read_rows(tmp_path)
 
 
 def test_very_many_labels_are_not_made_into_rows(tmp_path):

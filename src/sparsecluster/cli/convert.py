@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.inputs import Inputs, OneOfData
 from sparsecluster.cli.models import check_data, command
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
@@ -16,7 +17,7 @@ from sparsecluster.rows.errors import counted
 
 
 def convert(
-    data: Path,
+    data: OneOfData,
     out: Path,
     *,
     like: Path | None = None,
@@ -32,7 +33,8 @@ def convert(
     ----------
     data
         The file: svmlight, npz, npy, mtx, UCI docword, h5ad, zarr, parquet, txt, jsonl, csv; also
-        .gz, .bz2 and .zst.
+        .gz, .bz2 and .zst. Or a pattern in quotes ('part-*.csv'), a folder of files, or - for
+        standard input.
     out
         The folder to make, for example data.store.
     like
@@ -50,14 +52,18 @@ def convert(
     screen = Screen(running)
     started = time.perf_counter()
     prepare = preparing.transformer()
-    if out.is_file() and not data.exists():
+    inputs = Inputs([data])
+    if out.is_file() and not any(path.exists() for path in inputs.paths):
         turned = command("convert", out, data)
         raise ValueError(f"{data} does not exist, and {out} does. Did you mean {turned}?")
-    check_data(data)
-    check_outputs(inputs=[data, like], folder=out)
+    check_data(inputs.path)
+    check_outputs(inputs=[*inputs.paths, like], folder=out)
     check_target(data, out, overwrite)
     known = like and (open_store(like) if is_store(like) else load_model(like))
-    with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
+    with (
+        screen.warnings_in_words(),
+        screen.progress(f"converting {inputs.name}", inputs.path) as show,
+    ):
         rows = convert(
             data,
             out,

@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
+from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.models import check_data
 from sparsecluster.cli.options import (
@@ -35,7 +36,7 @@ OUTPUT = Group("Output", sort_key=0)
 
 
 def fit(
-    data: Path,
+    data: Data,
     *,
     clusters: Clusters,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
@@ -55,7 +56,8 @@ def fit(
     Parameters
     ----------
     data
-        A store, or a file as convert takes it (which is read into memory).
+        A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
+        folder of files, or - for standard input. Files are read into memory.
     clusters
         How many clusters to make.
     model
@@ -76,7 +78,10 @@ def fit(
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
     centers = init if Path(init).suffix in (".npz", ".npy") else None
-    check_outputs(inputs=[data, centers], files=[model, labels], checkpoint=clustering.checkpoint)
+    inputs = Inputs(data)
+    check_outputs(
+        inputs=[*inputs.paths, centers], files=[model, labels], checkpoint=clustering.checkpoint
+    )
     if centers and (useless := given_options(starting)):
         raise ValueError(f"{option_name(next(iter(useless)))} has no effect with --init {init}.")
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
@@ -93,7 +98,7 @@ def fit(
         estimator.init = read(centers).matrix
     with screen.warnings_in_words():
         begun = time.perf_counter()
-        rows = read_rows(data, reading, preparing, running, screen)
+        rows = read_rows(inputs, reading, preparing, running, screen)
         started = time.perf_counter()
         with screen.progress("seeding") as show:
             n_runs = 1 if minibatch else estimator.n_starts
@@ -122,22 +127,30 @@ def fit(
         f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
         f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
         f"{seconds:.2f} s",
+        *_read_as(inputs, rows),
         *([f"model: {model}"] if model else []),
     )
 
 
+def _read_as(inputs: Inputs, rows: Rows) -> list[str]:
+    """How a file was read, in a line; nothing for a store."""
+    if rows.in_file or rows.recipe is None:
+        return []
+    return [f"{inputs.name}: read as {rows.recipe.format}"]
+
+
 def read_rows(
-    data: Path, reading: Reading, preparing: Preparing, running: Running, screen: Screen
+    data: Inputs, reading: Reading, preparing: Preparing, running: Running, screen: Screen
 ) -> Rows:
     """The rows of a file in memory, or those of a store."""
     from sparsecluster import read
     from sparsecluster.prepare.metalabels import label_rows
 
-    check_data(data)
+    check_data(data.path)
     options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
-    with screen.progress(f"reading {data.name}", data) as show:
-        rows = read(data, prepare=preparing.transformer(), progress=show, **options)
-        return label_rows(rows, data) if preparing.metalabels else rows
+    with screen.progress(f"reading {data.name}", data.path) as show:
+        rows = read(data.given, prepare=preparing.transformer(), progress=show, **options)
+        return label_rows(rows, data.name) if preparing.metalabels else rows
 
 
 def _estimator(given: dict[str, Any], minibatch: bool) -> Any:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
+from sparsecluster.cli.inputs import OneOfData
 from sparsecluster.cli.models import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
+from sparsecluster.formats.inputs import shown
 from sparsecluster.rows.errors import counted
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    path: Path,
+    path: OneOfData,
     *,
     clusters: Clusters = 100,
     terms: Shown = 10,
@@ -130,7 +132,7 @@ def _data_rows(path: Path, summary: dict[str, Any], recipe: Recipe) -> list[tupl
 
     lengths, memory, values = summary["row_lengths"], summary["memory"], summary["values"]
     return [
-        (summary["kind"], f"{path} ({summary['format']})"),
+        (summary["kind"], f"{shown(path)} ({summary['format']})"),
         ("rows", f"{summary['rows']:,} ({summary['empty_rows']:,} empty)"),
         ("columns", f"{summary['columns']:,} ({summary['empty_columns']:,} empty)"),
         ("entries", f"{summary['entries']:,}, density {summary['density']:.3g}"),

@@ -33,9 +33,9 @@ def open_model(name: str, model: Path, data: Path | None) -> Any:
     return load_model(model)
 
 
-def check_data(path: Path) -> None:
+def check_data(path: Path | None) -> None:
     """Refuse a model where data are read."""
-    if is_model(path):
+    if path is not None and is_model(path):
         raise ValueError(
             f"{path} is a model, and data are needed. Did you mean {command('inspect', path)} or "
             f"`sparsecluster predict {shlex.quote(str(path))} DATA`?"

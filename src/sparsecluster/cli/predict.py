@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.models import open_model
 from sparsecluster.cli.options import Reading, Running
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def predict(
     model: Path,
-    data: Path,
+    data: Data,
     *,
     labels: Annotated[str, Parameter(name=["--labels", "-o"], allow_leading_hyphen=True)] = STDOUT,
     zero_rows: Literal["error", "first"] | None = None,
@@ -37,7 +38,8 @@ def predict(
     model
         A model that fit wrote.
     data
-        A store, or a file as convert takes it.
+        A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
+        folder of files, or - for standard input.
     labels
         Where to write the clusters: .npy, .csv, .txt, or - for standard output.
     zero_rows
@@ -50,9 +52,10 @@ def predict(
     from sparsecluster import read_blocks
 
     check_ending(labels)
-    check_outputs(inputs=[model, data], files=[labels])
+    inputs = Inputs(data)
+    check_outputs(inputs=[model, *inputs.paths], files=[labels])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
-    estimator = open_model("predict", model, data)
+    estimator = open_model("predict", model, inputs.path)
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
@@ -62,10 +65,13 @@ def predict(
         **reading.given(),
     }
 
-    with screen.warnings_in_words(), screen.progress(f"predicting {data.name}", data) as show:
+    with (
+        screen.warnings_in_words(),
+        screen.progress(f"predicting {inputs.name}", inputs.path) as show,
+    ):
 
         def parts() -> Iterator[np.ndarray]:
-            for rows in read_blocks(data, like=estimator, progress=show, **options):
+            for rows in read_blocks(inputs.given, like=estimator, progress=show, **options):
                 yield estimator.predict(rows)
 
         n_rows = write_labels(labels, parts())

@@ -223,13 +223,19 @@ def dense_blocks(
     step = max(1, block_entries // max(n_columns, 1))
     for begin in range(0, n_rows, step):
         end = min(begin + step, n_rows)
-        cells = sp.csr_array(np.asarray(rows(begin, end)).astype(kind))
-        yield checked_block(
-            path,
-            cells.indptr.astype(np.int64),
-            cells.indices,
-            cells.data,
-            n_columns=n_columns,
-            first_row=begin,
-            done=end / n_rows,
-        )
+        cells = np.asarray(rows(begin, end)).astype(kind)
+        yield dense_block(path, cells, first_row=begin, done=end / n_rows)
+
+
+def dense_block(path: Path, cells: np.ndarray, *, first_row: int, done: float) -> Block:
+    """Some rows of a dense matrix, without its zeros."""
+    matrix = sp.csr_array(cells)
+    return checked_block(
+        path,
+        matrix.indptr.astype(np.int64),
+        matrix.indices,
+        matrix.data,
+        n_columns=cells.shape[1],
+        first_row=first_row,
+        done=done,
+    )

@@ -13,6 +13,7 @@ LONGEST_LINE = 1 << 30  #: bytes, where a file of numbers is read in blocks
 LONGEST_TEXT = 1 << 24  #: characters of a line, or a field, of text; its terms take 20 times that
 FREE_BYTES = 1 << 24  #: that any file may become
 LARGEST_GROWTH = 100  #: more bytes than this for each byte of the file are not believed
+ARRAY_GROWTH = 10  #: bytes of arrays that a byte of text or of another array may become
 FREE_ROWS = 1 << 20  #: that may be empty in any file
 EMPTY_ROWS = 100  #: for each entry; more are not believed
 
@@ -53,3 +54,29 @@ def refuse_infinite(
             f"{place(entry)}: {what} {kind}. Clean or impute the values first; an unknown entry of "
             f"a sparse matrix is usually best left out."
         )
+
+
+class Growth:
+    """What several files become together: many small ones must not fill memory or disk either."""
+
+    def __init__(self, path: Path, files: list[Path]) -> None:
+        self._path = path
+        self._total = sum(file.stat().st_size for file in files)
+        self._before = self._size = self._grown = 0
+
+    def open(self, file: Path) -> None:
+        """Go on to the next file."""
+        self._before, self._size = self._before + self._size, file.stat().st_size
+
+    def add(self, n_bytes: int) -> None:
+        """Count what was read; refuse it where it is too much."""
+        self._grown += n_bytes
+        refuse_growth(self._path, self._grown, self._before + self._size)
+
+    def add_arrays(self, *arrays: np.ndarray) -> None:
+        """Count what became of what was read."""
+        self.add(sum(array.nbytes for array in arrays) // ARRAY_GROWTH)
+
+    def share(self, done: float) -> float:
+        """The share of all files that was read, with this share of the current one."""
+        return min((self._before + done * self._size) / max(self._total, 1), 1.0)

@@ -36,6 +36,45 @@ class Option:
             raise ValueError(f"{self.name} must be True, False or None, got {value!r}.")
 
 
+COLUMNS = Option(
+    "columns",
+    "Columns by name: those of a table of numbers; or indices,values or row,column,value.",
+    parse=lambda names: tuple(names.split(",")),
+)
+ID_COLUMN = Option("id_column", "Column, or field, with the names of rows.")
+
+
+def check_columns(columns: Any) -> list[str] | None:
+    """The names of columns as a list; refused where they are something else, or one comes twice."""
+    if columns is None:
+        return None
+    names = list(columns) if isinstance(columns, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"columns must be a list of names, got {columns!r}.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns names a column twice: {', '.join(names)}.")
+    return names
+
+
+class IfThere(str):
+    """The name of a column that a recipe knows, and that another file need not have."""
+
+
+def ids_in(place: Any, wanted: str | None, names: list[str]) -> str | None:
+    """The column with the names of rows; None where there is none, and none was asked for."""
+    if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
+        return None
+    return known_column(place, wanted, names, "id_column")
+
+
+def known_column(place: Any, wanted: str, names: list[str], what: str) -> str:
+    """A column by its name; the error says which there are."""
+    if wanted not in names:
+        there = ", ".join(repr(name[:80]) for name in names[:30])
+        raise ReadError(f"{place}: there is no column {wanted!r}. Pass one of {there} as {what}.")
+    return wanted
+
+
 @dataclass(frozen=True, kw_only=True)
 class Labels:
     """The labels of some rows, any number per row: those of row i are

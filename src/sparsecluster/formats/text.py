@@ -1,25 +1,44 @@
-"""Documents as rows of term counts: a line, a field of JSON lines or a column of CSV each, through
-scikit-learn's analyzers."""
+"""Documents as rows of term counts: a line, a field of JSON lines, a column of CSV or a file each,
+through scikit-learn's analyzers."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sparsecluster.formats.files import FileStream, open_stream
-from sparsecluster.formats.limits import LONGEST_TEXT, refuse_empty_rows
-from sparsecluster.formats.source import Block, Option, ReadError, Source
+from sparsecluster.formats.cells import (
+    DELIMITER,
+    ENCODING,
+    CsvRows,
+    check_delimiter,
+    check_encoding,
+)
+from sparsecluster.formats.files import FileStream, open_stream, text_lines, whole_text
+from sparsecluster.formats.limits import Growth, refuse_empty_rows
+from sparsecluster.formats.source import (
+    ID_COLUMN,
+    Block,
+    Option,
+    ReadError,
+    Source,
+    ids_in,
+    known_column,
+)
 from sparsecluster.formats.stop_words import find_stop_words
 
 BLOCK_TOKENS = 1 << 21
+COLUMN = Option("column", "Column, or field, with the text.")
+
+#: a document, and the name of its row
+Document = tuple[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +81,7 @@ class TextOptions:
             object.__setattr__(self, "ngram_range", tuple(given))
         if not (self.column is None or isinstance(self.column, str)):
             raise ValueError(f"column must be a name or None, got {self.column!r}.")
-        try:
-            "".encode(self.encoding)
-        except (LookupError, TypeError):
-            raise ValueError(f"encoding={self.encoding!r} is not known to Python.") from None
+        check_encoding(self.encoding)
         bounds = self.ngram_range
         two = isinstance(bounds, tuple) and [type(bound) for bound in bounds] == [int, int]
         if not (two and 1 <= bounds[0] <= bounds[1]):
@@ -108,9 +124,8 @@ class TextSource(Source):
     """
 
     terms = True
-    options = (
-        Option("column", "Column, or field, with the text."),
-        Option("encoding", "Of the file; utf-8 by default.", default="utf-8"),
+    options: ClassVar[tuple[Option, ...]] = (
+        ENCODING,
         Option(
             "lowercase", "Ignore case, or keep it.", bool, True, negative="--keep-case", fixed=True
         ),
@@ -140,14 +155,21 @@ class TextSource(Source):
         self,
         path: Path,
         *,
+        files: list[Path] | None = None,
         dtype: str = "float32",
         vocabulary: Iterable[str] | None = None,
+        id_column: str | None = None,
+        delimiter: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(path)
+        self.files = files or [path]
         self.text = TextOptions(**options)
         self.dtype = np.dtype(dtype)
+        self.id_column = id_column
+        self.delimiter = check_delimiter(delimiter)
         self._given = None if vocabulary is None else list(vocabulary)
+        self._share: Callable[[], float] = lambda: 1.0  # of the files that was read
 
     def blocks(self) -> Iterator[Block]:
         """Counts of the terms, numbered as they come."""
@@ -157,43 +179,63 @@ class TextSource(Source):
         fixed = self._given is not None
         if self._given is not None:
             numbers = {term: i for i, term in enumerate(self._given)}
-        indptr, indices, counts = [0], [], []
+        indptr, indices, counts, ids = [0], [], [], []
         n_rows = n_entries = 0
-        with open_stream(self.path) as stream:
-            for document in self._documents(stream):
-                found: dict[int, int] = {}
-                for term in analyze(document) if document else nothing:
-                    number = numbers.get(term)
-                    if number is None:
-                        if fixed:
-                            continue
-                        number = numbers[term] = len(numbers)
-                    found[number] = found.get(number, 0) + 1
-                for number in sorted(found):
-                    indices.append(number)
-                    counts.append(found[number])
-                indptr.append(len(indices))
-                if max(len(indices), len(indptr)) >= BLOCK_TOKENS:
-                    n_rows, n_entries = n_rows + len(indptr) - 1, n_entries + len(indices)
-                    refuse_empty_rows(self.path, n_rows, n_entries)
-                    yield self._block(indptr, indices, counts, stream.done)
-                    indptr, indices, counts = [0], [], []
+        for document, name in self._of_all_files():
+            found: dict[int, int] = {}
+            for term in analyze(document) if document else nothing:
+                number = numbers.get(term)
+                if number is None:
+                    if fixed:
+                        continue
+                    number = numbers[term] = len(numbers)
+                found[number] = found.get(number, 0) + 1
+            for number in sorted(found):
+                indices.append(number)
+                counts.append(found[number])
+            indptr.append(len(indices))
+            if name is not None:
+                ids.append(name)
+            if max(len(indices), len(indptr)) >= BLOCK_TOKENS:
+                n_rows, n_entries = n_rows + len(indptr) - 1, n_entries + len(indices)
+                refuse_empty_rows(self.path, n_rows, n_entries)
+                yield self._block(indptr, indices, counts, ids, self._share())
+                indptr, indices, counts, ids = [0], [], [], []
         if len(indptr) > 1:
-            yield self._block(indptr, indices, counts, 1.0)
+            yield self._block(indptr, indices, counts, ids, 1.0)
         self._name_columns(list(numbers))
 
     def documents(self) -> Iterator[str]:
         """The documents as they are, in order."""
-        with open_stream(self.path) as stream:
-            yield from self._documents(stream)
+        return (document for document, _ in self._of_all_files())
+
+    def _of_all_files(self) -> Iterator[Document]:
+        """The documents of one file after the other."""
+        growth, named = Growth(self.path, self.files), None
+        for path in self.files:
+            growth.open(path)
+            with open_stream(path) as stream:
+                self._share = partial(_share_of, growth, stream)
+                for document, name in self._documents(stream):
+                    if named is not None and named != (name is not None):
+                        raise ReadError(f"{path}: only some of the files have ids of rows.")
+                    named = name is not None
+                    yield document, name
+                growth.add(stream.given)
 
     def _block(
-        self, indptr: list[int], indices: list[int], counts: list[int], done: float
+        self,
+        indptr: list[int],
+        indices: list[int],
+        counts: list[int],
+        ids: list[str],
+        done: float,
     ) -> Block:
         return Block(
             indptr=np.array(indptr, dtype=np.int64),
             indices=np.array(indices, dtype=np.int32),
             data=np.array(counts, dtype=self.dtype),
+            ids=np.array(ids, dtype=object) if ids else None,
             done=done,
         )
 
@@ -207,102 +249,87 @@ class TextSource(Source):
         self.feature_names = np.array(terms, dtype=object)
 
     @abstractmethod
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        """The documents of the file, in order."""
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        """The documents of a file, in order."""
 
-    def _lines(self, stream: FileStream, newline: str | None = None) -> Iterator[str]:
-        """The lines of the file with their newlines, none of them too long."""
-        encoding = "utf-8-sig" if self.text.encoding.lower() in ("utf-8", "utf8") else None
-        buffered: Any = stream
-        file = io.TextIOWrapper(buffered, encoding=encoding or self.text.encoding, newline=newline)
-        n_lines = 0
-        try:
-            while line := file.readline(LONGEST_TEXT + 1):
-                n_lines += 1
-                if len(line) > LONGEST_TEXT:
-                    raise ReadError(
-                        f"{self.path}, line {n_lines}: has more than {LONGEST_TEXT:,} characters. "
-                        f"Split the document."
-                    )
-                yield line
-        except UnicodeDecodeError as error:
-            raise ReadError(
-                f"{self.path}: what follows line {n_lines} is not text in {self.text.encoding} "
-                f"({error.reason}). Pass the encoding of the file, for example latin-1."
-            ) from None
-
-    def _column_of(self, names: list[str], line: int) -> str:
+    def _column_of(self, names: list[str], place: Any) -> str:
         wanted = self.text.column
+        others = [name for name in names if name != self.id_column]
         if wanted is None:
-            if len(names) == 1:
-                return names[0]
+            if len(others) == 1:
+                return others[0]
             wanted = "text"
-        if wanted not in names:
-            raise ReadError(
-                f"{self.path}, line {line}: there is no column {wanted!r}. Pass one of "
-                f"{', '.join(repr(name[:80]) for name in names[:30])} as the column."
-            )
-        return wanted
+        return known_column(place, wanted, names, "the column")
+
+
+def _share_of(growth: Growth, stream: FileStream) -> float:
+    return growth.share(stream.done)
 
 
 class LinesSource(TextSource):
     """One document per line."""
 
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        return (line.removesuffix("\n") for line in self._lines(stream))
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        for line in text_lines(stream, self.text.encoding):
+            yield line.removesuffix("\n"), None
+
+
+class FilesSource(TextSource):
+    """One document per file; the names of the files, below the folder that all are in, are ids."""
+
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        path, folder = stream.path.absolute(), self.path.absolute()
+        if not folder.is_dir():
+            folder = Path(os.path.commonpath([file.absolute().parent for file in self.files]))
+        yield whole_text(stream, self.text.encoding), path.relative_to(folder).as_posix()
 
 
 class JsonLinesSource(TextSource):
     """One JSON object per line, one of whose fields is the document; blank lines do not count."""
 
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        column = None
-        for line, text in enumerate(self._lines(stream), 1):
+    options = (COLUMN, ID_COLUMN, *TextSource.options)
+
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        column, of_ids, first = None, None, True
+        for line, text in enumerate(text_lines(stream, self.text.encoding), 1):
             if not text.strip():
                 continue
+            place = f"{stream.path}, line {line}"
             try:
                 record = json.loads(text)
             except (ValueError, RecursionError) as error:
-                raise ReadError(f"{self.path}, line {line}: not JSON: {error}.") from None
+                raise ReadError(f"{place}: not JSON: {error}.") from None
             if isinstance(record, str):
-                yield record
-                continue
+                record = {self.text.column or "text": record}
             if not isinstance(record, dict):
                 raise ReadError(
-                    f"{self.path}, line {line}: an object (or a string) is needed, not "
-                    f"{type(record).__name__}."
+                    f"{place}: an object (or a string) is needed, not {type(record).__name__}."
                 )
             if column is None or column not in record:
-                column = self._column_of(list(record), line)
+                column = self._column_of(list(record), place)
             if not isinstance(record[column], str):
-                raise ReadError(f"{self.path}, line {line}: the field {column!r} is not a string.")
-            yield record[column]
+                raise ReadError(f"{place}: the field {column!r} is not a string.")
+            if first:
+                of_ids, first = ids_in(place, self.id_column, list(record)), False
+            name = None
+            if of_ids is not None:
+                name = record[known_column(place, of_ids, list(record), "id_column")]
+                if isinstance(name, bool) or not isinstance(name, str | int | float):
+                    raise ReadError(f"{place}: the id is neither a string nor a number.")
+                name = str(name)
+            yield record[column], name
 
 
 class CsvSource(TextSource):
-    """A table with a header line, one of whose columns is the document; by commas or, for .tsv, by
-    tabs."""
+    """A table with a header line, one of whose columns is the document."""
 
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        tabs = ".tsv" in self.path.suffixes
-        csv.field_size_limit(LONGEST_TEXT)
-        reader = csv.reader(self._lines(stream, newline=""), delimiter="\t" if tabs else ",")
-        try:
-            header = next(reader, None)
-            if header is None:
-                raise ReadError(f"{self.path} is empty: a header line is needed.")
-            place = header.index(self._column_of(header, 1))
-            for row in reader:
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise ReadError(
-                        f"{self.path}, line {reader.line_num}: {len(row)} columns, where the "
-                        f"header has {len(header)}."
-                    )
-                yield row[place]
-        except csv.Error as error:
-            raise ReadError(
-                f"{self.path}, line {reader.line_num}: {error}. Check its quotes, or split the "
-                f"document."
-            ) from None
+    options = (COLUMN, ID_COLUMN, DELIMITER, *TextSource.options)
+
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        rows = CsvRows(stream, self.text.encoding, self.delimiter)
+        first_line = f"{stream.path}, line 1"
+        place = rows.header.index(self._column_of(rows.header, first_line))
+        of_ids = ids_in(first_line, self.id_column, rows.header)
+        id_place = None if of_ids is None else rows.header.index(of_ids)
+        for _, row in rows:
+            yield row[place], None if id_place is None else row[id_place]

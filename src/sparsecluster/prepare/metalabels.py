@@ -106,7 +106,7 @@ def label_rows(rows: Rows, path: Any) -> Rows:
     return as_rows(
         metalabels(rows.matrix, labels),
         n_threads=effective_n_threads(None),
-        provenance=replace(rows.provenance, labels=None),
+        provenance=replace(rows.provenance, labels=None, ids=None),
     )
 
 

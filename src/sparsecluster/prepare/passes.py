@@ -3,6 +3,7 @@ its counts, which make a fitted recipe; a transform takes any file through such 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from sparsecluster.formats.inputs import Inputs, inputs_of
 from sparsecluster.formats.registry import FORMATS, check_belong, format_of, open_source
-from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.source import Block, IfThere, ReadError, Source
 from sparsecluster.formats.stop_words import find_stop_words
 from sparsecluster.formats.text import TextOptions
 from sparsecluster.prepare.matching import MISSING, moved, places_of_columns
@@ -89,7 +91,7 @@ class FirstPass(_Pass):
 
     def __init__(
         self,
-        path: Path,
+        path: Any,
         wanted: Recipe,
         prepare: Prepare | None = None,
         *,
@@ -98,7 +100,7 @@ class FirstPass(_Pass):
     ) -> None:
         if prepare is not None:
             prepare.check_parameters()
-        if is_store(path):
+        if store_at(path):
             rows = open_store(path)
             self._recipe = _of_store(rows, wanted)
             self.source = StoreSource(rows)
@@ -108,7 +110,7 @@ class FirstPass(_Pass):
                     "once."
                 )
         else:
-            self.source, self._recipe = _of_file(path, wanted, n_threads, whole=whole)
+            self.source, self._recipe = _of_files(inputs_of(path), wanted, n_threads, whole=whole)
         self._dtype = wanted.dtype
         self._prepare = None if prepare is None else clone(prepare)
         self._width = 0
@@ -173,7 +175,7 @@ class Transform(_Pass):
 
     def __init__(
         self,
-        path: Path,
+        path: Any,
         wanted: Recipe,
         fitted: Recipe,
         *,
@@ -184,7 +186,7 @@ class Transform(_Pass):
         self._dtype = wanted.dtype or fitted.dtype
         self._names = fitted.names
         prepare = fitted.prepare
-        if is_store(path):
+        if store_at(path):
             rows = open_store(path)
             made = _of_store(rows, wanted)
             self._dtype = wanted.dtype
@@ -192,8 +194,9 @@ class Transform(_Pass):
                 prepare = None
             self.source = StoreSource(rows)
         else:
-            wanted = replace(_like(path, wanted, fitted), dtype=self._dtype)
-            self.source, made = _of_file(path, wanted, n_threads, like=fitted)
+            inputs = inputs_of(path)
+            wanted = replace(_like(inputs, wanted, fitted), dtype=self._dtype)
+            self.source, made = _of_files(inputs, wanted, n_threads, like=fitted)
         self._prepare = None if prepare is None else Prepare.from_state(prepare)
         self._n_columns = fitted.n_features if prepare is None else fitted.n_columns
         self._columns_matched = self.source.terms
@@ -294,6 +297,11 @@ def shifted(block: Block, first_column: int) -> Block:
     return replace(block, indices=block.indices - np.int32(first_column))
 
 
+def store_at(path: Any) -> bool:
+    """Whether what was named is a store."""
+    return isinstance(path, str | os.PathLike) and is_store(Path(path))
+
+
 def _of_store(rows: StoredRows, wanted: Recipe) -> Recipe:
     """How a store was made; options for files are refused."""
     check_belong(wanted.options, set(), "a store")
@@ -303,19 +311,19 @@ def _of_store(rows: StoredRows, wanted: Recipe) -> Recipe:
     return rows.recipe or Recipe(n_columns=n_features, n_features=n_features, names=names)
 
 
-def _of_file(
-    path: Path,
+def _of_files(
+    inputs: Inputs,
     wanted: Recipe,
     n_threads: int | None,
     *,
     whole: bool = False,
     like: Recipe | None = None,
 ) -> tuple[Source, Recipe]:
-    """The reader of a file, and what is known of its recipe before the first block."""
-    format = format_of(path, wanted.format)
+    """The reader of some files, and what is known of their recipe before the first block."""
+    format = format_of(inputs, wanted.format, wanted.options)
     reader = FORMATS[format].reader
     source = open_source(
-        path,
+        inputs,
         format,
         wanted.options,
         dtype=wanted.dtype,
@@ -325,14 +333,14 @@ def _of_file(
         vocabulary=None if like is None else like.names,
     )
     usual = {option.name: plain(option.default) for option in reader.options}
-    chosen = {name: value for name, value in wanted.options.items() if value != usual[name]}
+    chosen = {name: plain(value) for name, value in wanted.options.items() if value != usual[name]}
     return source, Recipe(format=format, options=chosen, terms=reader.terms)
 
 
-def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
+def _like(inputs: Inputs, wanted: Recipe, fitted: Recipe) -> Recipe:
     """What was asked for, and what the recipe says beyond."""
-    format = format_of(path, wanted.format)
-    reader, of_fitted = FORMATS[format].reader, FORMATS.get(fitted.format or "")
+    path, format = inputs.path, format_of(inputs, wanted.format, wanted.options, fitted.terms)
+    reader = FORMATS[format].reader
     if reader.terms and (not fitted.terms or fitted.names is None):
         raise ReadError(f"{path} is text, but what it is to be like was not made from text.")
     if fitted.terms and not reader.terms and fitted.prepare is not None:
@@ -340,9 +348,7 @@ def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
             f"{path} is a matrix, but what it is to be like was made from text: whether its "
             f"values are counts is not known. Give the text, or a store of it."
         )
-    # Formats of one module have the same options.
-    alike = of_fitted is not None and of_fitted.module == FORMATS[format].module
-    known, given = fitted.options if alike else {}, dict(wanted.options)
+    known, given = _known_options(reader, format, fitted), dict(wanted.options)
     for option in reader.options:
         value = given.get(option.name)
         if not option.fixed or value is None:
@@ -355,6 +361,19 @@ def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
             )
         del given[option.name]
     return replace(wanted, format=format, options={**known, **given})
+
+
+def _known_options(reader: type[Source], format: str, fitted: Recipe) -> dict[str, Any]:
+    """What a recipe says of the options of a reader. All readers of text have them in common."""
+    known: dict[str, Any] = {}
+    if format == fitted.format or (reader.terms and fitted.terms):
+        own = {option.name for option in reader.options}
+        known = {name: value for name, value in fitted.options.items() if name in own}
+    if "id_column" in known:
+        known["id_column"] = IfThere(known["id_column"])
+    if format == "table" and "columns" not in known and fitted.names is not None:
+        known["columns"] = [str(name) for name in fitted.names]
+    return known
 
 
 def _prepared(recipe: Recipe, prepare: Prepare) -> Recipe:

@@ -3,7 +3,6 @@ and the memory that a fit would need. In one pass, block by block."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,7 @@ class Profile:
 
 
 def profile(
-    path: Path,
+    path: Any,
     *,
     n_threads: int | None = None,
     progress: Progress | None = None,

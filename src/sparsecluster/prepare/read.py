@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,12 +33,14 @@ def read(
 
     Parameters
     ----------
-    path : str or path
+    path : str, path, or list of these
         svmlight (also with several labels per row, or the header of the extreme classification
         repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (.h5ad needs the
         extra "h5ad", a .zarr folder "zarr"), Parquet or Arrow (needs "parquet"), text (.txt with
-        one document per line, .jsonl, .csv), most of them also as .gz, .bz2 or .zst (needs "zstd").
-        A store is opened, not read.
+        one document per line, .jsonl, .csv), tables of numbers (.csv, Parquet), most of them also
+        as .gz, .bz2 or .zst (needs "zstd"). A store is opened, not read. Several files of one
+        format are read as one: a list, a pattern of names like "part-*.csv", or a folder; a folder
+        of .txt files has one document in each. "-" is standard input.
     prepare : Prepare or None, default=None
         What to make of the counts in the file, not fitted yet.
     like : Rows, fitted estimator, Recipe or None, default=None
@@ -58,7 +59,9 @@ def read(
 
         format : str
             One of "svmlight", "npz", "npy", "mtx", "docword", "h5ad", "zarr", "parquet", "txt",
-            "jsonl", "csv"; by default what the file's first lines and its name say.
+            "jsonl", "csv", "texts" (one document per file), "parquet-text" (a column of text) or
+            "table" (columns of numbers, of CSV or Parquet); by default what the file's first lines,
+            its name and the other options say.
         dtype : {"float32", "float64"}
             Type of the values; by default that of the file, and float32 where numbers are text.
 
@@ -73,10 +76,19 @@ def read(
         obsm : str
             For h5ad and zarr: the embedding to take in place of X, such as "X_pca".
         columns : tuple of str
-            For parquet: the columns with (indices, values) or (row, column, value).
+            For table: the columns to take, by default all but `id_column`. For parquet: those with
+            (indices, values) or (row, column, value).
+        id_column : str
+            For jsonl, csv, table and parquet: the column with the names of rows, which become
+            ``rows.ids``.
+        delimiter : str
+            For csv and table: what stands between two cells; by default a comma, semicolon, tab or
+            bar, as the first lines show.
+        header : bool
+            For table: whether the first line names the columns.
         column, encoding, lowercase, stop_words, ngram_range, token_pattern, strip_accents
-            For txt, jsonl and csv: how documents become terms, as :class:`TextOptions` describes
-            them; ``text=TextOptions(...)`` has all of them in one.
+            For text: how documents become terms, as :class:`TextOptions` describes them;
+            ``text=TextOptions(...)`` has all of them in one.
 
     Returns
     -------
@@ -97,7 +109,7 @@ def read(
     wanted = asked(**options)
     if like is not None:
         transform = Transform(
-            Path(path),
+            path,
             wanted,
             recipe_of(like),
             missing_columns=missing_columns,
@@ -107,7 +119,7 @@ def read(
             return transform.ready_rows
         blocks = list(transform.blocks(progress))
         return _joined(blocks, transform.recipe, transform.source.n_labels)
-    first = FirstPass(Path(path), wanted, prepare, n_threads=n_threads, whole=True)
+    first = FirstPass(path, wanted, prepare, n_threads=n_threads, whole=True)
     if first.ready_rows is not None:
         return first.ready_rows
     blocks = list(first.blocks(progress))
@@ -149,7 +161,7 @@ def read_blocks(
         Some of the rows, in the order of the file.
     """
     transform = Transform(
-        Path(path),
+        path,
         asked(**options),
         recipe_of(like),
         missing_columns=missing_columns,
@@ -163,7 +175,7 @@ def read_blocks(
 
 def read_documents(path: Any, *, like: Any, **options: Any) -> Iterator[str] | None:
     """The documents of a file of text, read as `like` was; None for other data."""
-    source = Transform(Path(path), asked(**options), recipe_of(like)).source
+    source = Transform(path, asked(**options), recipe_of(like)).source
     return source.documents() if isinstance(source, TextSource) else None
 
 
@@ -179,6 +191,7 @@ def _joined(
         indices = np.concatenate([block.indices for block in blocks])
         data = np.concatenate([block.data for block in blocks])
     labels = [block.labels for block in blocks if block.labels is not None]
+    ids = [block.ids for block in blocks if block.ids is not None]
     blocks.clear()
     return as_rows(
         mapped_csr(indptr, indices, data, recipe.n_features),
@@ -186,6 +199,7 @@ def _joined(
         provenance=Provenance(
             feature_names=recipe.names,
             labels=rows_labels(labels, n_labels) if labels else None,
+            ids=np.concatenate(ids) if ids else None,
             recipe=recipe,
             first_row=first_row,
         ),

@@ -64,8 +64,12 @@ class Rows:
         self.selected = selected
         self.provenance = known = provenance or Provenance()
         self.feature_names, self.labels = known.feature_names, known.labels
-        self.ids, self.recipe = known.ids, known.recipe
+        self.recipe = known.recipe
         self._core = core
+
+    @property
+    def ids(self) -> np.ndarray | None:
+        return self.provenance.ids
 
     def __reduce__(self) -> tuple[Any, ...]:
         unpickle = partial(as_rows, n_threads=1, provenance=self.provenance)
