@@ -24,6 +24,7 @@ from support.matrix_files import (
 
 from sparsecluster.formats.docword import DocwordSource
 from sparsecluster.formats.h5ad import H5adSource, ZarrSource
+from sparsecluster.formats.inputs import inputs_of
 from sparsecluster.formats.mtx import MtxSource
 from sparsecluster.formats.npz import NpySource, NpzSource
 from sparsecluster.formats.parquet import ParquetSource
@@ -99,7 +100,7 @@ def test_a_zarr_folder_is_read_like_h5ad(matrix, tmp_path, version):
     genes = [f"gene{i}" for i in range(matrix.shape[1])]
     embedding = np.random.RandomState(0).rand(matrix.shape[0], 3)
     write_zarr_cells(tmp_path / "x.zarr", matrix, genes, cells, embedding, version)
-    assert format_of(tmp_path / "x.zarr", None) == "zarr"
+    assert format_of(inputs_of(tmp_path / "x.zarr"), None, {}) == "zarr"
     for size in SIZES:
         source = ZarrSource(tmp_path / "x.zarr", block_entries=size)
         ids = [name for block in source.blocks() for name in block.ids]

@@ -34,6 +34,7 @@ COMMANDS = {
     "demo": "Cluster the docstrings of this Python installation and show the clusters.",
 }
 MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
+WRITE_TO_STDOUT = ("--labels", "-o", "--join")  # options after which - is standard output
 AVOIDABLE = (
     FileNotFoundError,
     FileExistsError,
@@ -82,6 +83,7 @@ def _launch(
     """
     if tokens and tokens[0] == "help":
         tokens = (*tokens[1:], "--help")
+    tokens = tuple(map(_without_hyphen, tokens, ("", *tokens)))
     try:
         app(tokens, exit_on_error=False, print_error=False)
         sys.stdout.flush()
@@ -94,6 +96,11 @@ def _launch(
         if ending is None:
             raise
         _exit(*ending)
+
+
+def _without_hyphen(token: str, before: str) -> str:
+    """Standard input by its other name, because what begins with a hyphen is taken for an option."""
+    return "/dev/stdin" if token == "-" and before not in WRITE_TO_STDOUT else token
 
 
 def _ending(error: Exception) -> tuple[int, str] | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.inputs import Inputs, OneOfData
+from sparsecluster.cli.inputs import Inputs
 from sparsecluster.cli.models import check_data, command
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
@@ -17,7 +17,7 @@ from sparsecluster.rows.errors import counted
 
 
 def convert(
-    data: OneOfData,
+    data: Path,
     out: Path,
     *,
     like: Path | None = None,

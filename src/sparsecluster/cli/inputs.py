@@ -9,8 +9,7 @@ from cyclopts import Parameter
 
 from sparsecluster.formats.inputs import named, shown
 
-Data = Annotated[list[Path], Parameter(allow_leading_hyphen=True, negative=())]
-OneOfData = Annotated[Path, Parameter(allow_leading_hyphen=True)]
+Data = Annotated[list[Path], Parameter(negative=())]
 
 
 class Inputs:

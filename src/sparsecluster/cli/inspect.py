@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
-from sparsecluster.cli.inputs import OneOfData
 from sparsecluster.cli.models import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    path: OneOfData,
+    path: Path,
     *,
     clusters: Clusters = 100,
     terms: Shown = 10,

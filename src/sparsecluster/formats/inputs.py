@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sparsecluster.formats.source import ReadError
 from sparsecluster.rows.resources import available_memory
 
-STDIN = "-"
+STDIN = ("-", "/dev/stdin")
 COMPRESSED = (".gz", ".bz2", ".zst")
 SPOOLED_AT_ONCE = 1 << 20  # bytes
 RESERVE = 1 << 28  # bytes of disk and of memory that standard input leaves free
@@ -50,7 +50,7 @@ def inputs_of(given: Any) -> Inputs:
     if isinstance(given, str | os.PathLike):
         path = Path(given)
         files = list(_files(path))
-        return Inputs(files[0] if str(path) == STDIN else path, files)
+        return Inputs(files[0] if str(path) in STDIN else path, files)
     if not isinstance(given, Iterable):
         raise ValueError(f"path must be a path, or a list of paths, got {given!r}.")
     paths = [Path(one) for one in given]
@@ -62,14 +62,14 @@ def inputs_of(given: Any) -> Inputs:
 def shown(given: Any) -> Path:
     """What messages call the data that were named."""
     if isinstance(given, str | os.PathLike):
-        return Path("standard input" if os.fspath(given) == STDIN else given)
+        return Path("standard input" if os.fspath(given) in STDIN else given)
     first, *others = map(Path, given)
     return Path(f"{first} and others") if others else first
 
 
 def named(path: Path) -> list[Path]:
     """The files or the folder that a name stands for, without reading anything."""
-    if str(path) == STDIN:
+    if str(path) in STDIN:
         return []
     if path.exists() or not glob.has_magic(str(path)):
         return [path]
@@ -82,7 +82,7 @@ def is_zarr(path: Path) -> bool:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    if str(path) == STDIN:
+    if str(path) in STDIN:
         yield _standard_input()
     elif is_zarr(path):
         yield path
