@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
+from sparsecluster.cli.joining import NOTHING, OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed, Shown
 from sparsecluster.cli.outputs import STDOUT, check_outputs
@@ -19,7 +20,6 @@ from sparsecluster.cli.words import counted, option_name
 if TYPE_CHECKING:
     from sparsecluster.rows.rows import Rows
 
-OUTPUT = Group("Output", sort_key=0)
 MOST_SHOWN = 50  # clusters in a table
 DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting(), Clustering())
 
@@ -30,6 +30,7 @@ def fit(
     clusters: Clusters,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     labels: Annotated[str | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
+    joining: Joining = NOTHING,
     terms: Annotated[Shown, Parameter(group=OUTPUT)] = 8,
     minibatch: Annotated[bool, Parameter(negative=())] = False,
     seed: Seed = None,
@@ -61,12 +62,21 @@ def fit(
     init
         How to start: the name of a method, or a file (.npz, .npy) with one center per row.
     """
+    from sparsecluster.prepare.join_text import Results
+
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
     centers = init if _is_file(init) else None
-    check_outputs(inputs=[data, centers], files=[model, labels], checkpoint=clustering.checkpoint)
+    check_outputs(
+        inputs=[data, centers],
+        files=[model, labels, joining.join],
+        checkpoint=clustering.checkpoint,
+    )
     if centers and (useless := given_options(starting)):
         raise ValueError(f"{option_name(next(iter(useless)))} has no effect with --init {init}.")
+    if joining.join is not None and preparing.metalabels:
+        raise ValueError("--join cannot be combined with --metalabels: rows are not those of data.")
+    join = joining.plan(data, reading)
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     given |= {
         "n_clusters": clusters,
@@ -91,15 +101,20 @@ def fit(
     if model is not None:
         estimator.save(model)
     if labels is not None:
-        write_labels(labels, [estimator.labels_])
+        write_labels(labels, [Results(estimator.labels_, ids=rows.ids)])
+    if join is not None:
+        distances = estimator.label_distances(rows, estimator.labels_)
+        with join.writing() as write:
+            write(Results(estimator.labels_, distances, rows.ids))
     screen.result(
         _summary(estimator, rows, terms, seconds)
-        | {"model": model and str(model), "labels": labels},
+        | {"model": model and str(model), "labels": labels, "join": join and str(join.out)},
         clusters_table(estimator, terms),
         f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
         f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
         f"{seconds:.2f} s",
         *([f"model: {model}"] if model else []),
+        *([f"joined: {join.out}"] if join else []),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from sparsecluster.cli.outputs import STDOUT
 
 if TYPE_CHECKING:
-    import numpy as np
+    from sparsecluster.prepare.join_text import Results
 
 ENDINGS = (".npy", ".csv", ".txt")
 
@@ -22,27 +24,36 @@ def check_ending(target: str | None) -> None:
         raise ValueError(f"{target}: labels are written as {', '.join(ENDINGS)}, or to -.")
 
 
-def write_labels(target: str, parts: Iterable[np.ndarray]) -> int:
+def write_labels(target: str, parts: Iterable[Results]) -> int:
     """Write labels, part by part; a file appears when it is whole. How many there were."""
     if target != STDOUT and Path(target).suffix == ".npy":
         return _write_npy(Path(target), parts)
+    n_rows = 0
     with _opened(target) as file:
-        first = 0
-        table = target.endswith(".csv")
-        if table:
-            file.write(b"row,label\n")
-        for labels in parts:
-            numbers = labels.tolist()
-            if table:
-                text = "".join(f"{row},{label}\n" for row, label in enumerate(numbers, first))
+        for number, part in enumerate(parts):
+            if target.endswith(".csv"):
+                text = _table(part, n_rows, header=number == 0)
             else:
-                text = "\n".join(map(str, numbers)) + "\n" if numbers else ""
+                text = "".join(f"{label}\n" for label in part.labels.tolist())
             file.write(text.encode())
-            first += len(numbers)
-    return first
+            n_rows += len(part.labels)
+    return n_rows
 
 
-def _write_npy(path: Path, parts: Iterable[np.ndarray]) -> int:
+def _table(part: Results, first_row: int, *, header: bool) -> str:
+    """Lines of a CSV file, with ids where they are known."""
+    columns = {"row": range(first_row, first_row + len(part.labels)), "label": part.labels.tolist()}
+    if part.ids is not None:
+        columns["id"] = part.ids.tolist()
+    lines = io.StringIO()
+    table = csv.writer(lines, lineterminator="\n")
+    if header:
+        table.writerow(columns)
+    table.writerows(zip(*columns.values(), strict=True))
+    return lines.getvalue()
+
+
+def _write_npy(path: Path, parts: Iterable[Results]) -> int:
     import numpy as np
 
     from sparsecluster.storage.atomic import atomic_file
@@ -50,8 +61,8 @@ def _write_npy(path: Path, parts: Iterable[np.ndarray]) -> int:
 
     with atomic_file(path) as partial:
         array = GrowingArray(partial, np.int32)
-        for labels in parts:
-            array.append(labels)
+        for part in parts:
+            array.append(part.labels)
         array.close()
     return array.length
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.joining import NOTHING, OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
@@ -16,7 +18,7 @@ from sparsecluster.cli.screen import Screen
 from sparsecluster.cli.words import counted
 
 if TYPE_CHECKING:
-    import numpy as np
+    from sparsecluster.prepare.join_text import Results
 
 DEFAULTS: tuple[Any, ...] = (Reading(), Running())
 
@@ -25,7 +27,11 @@ def predict(
     model: Path,
     data: Path,
     *,
-    labels: Annotated[str, Parameter(name=["--labels", "-o"], allow_leading_hyphen=True)] = STDOUT,
+    labels: Annotated[
+        str | None,
+        Parameter(group=OUTPUT, name=["--labels", "-o"], allow_leading_hyphen=True),
+    ] = None,
+    joining: Joining = NOTHING,
     zero_rows: Literal["error", "first"] | None = None,
     reading: Reading = DEFAULTS[0],
     running: Running = DEFAULTS[1],
@@ -39,29 +45,50 @@ def predict(
     data
         A store, or a file as convert takes it.
     labels
-        Where to write the clusters: .npy, .csv, .txt, or - for standard output.
+        Where to write the clusters: .npy, .csv, .txt, or - for standard output,
+        which is the default without --join.
     zero_rows
         With cosine, what to do with rows that are zero (for text: without a known word): refuse
         them, or put them into cluster 0; by default as the model was fitted.
     """
     from sparsecluster import load_model, read_blocks
+    from sparsecluster.prepare.join_text import Results
 
+    if labels is None and joining.join is None:
+        labels = STDOUT
     check_ending(labels)
-    check_outputs(inputs=[model, data], files=[labels])
+    check_outputs(inputs=[model, data], files=[labels, joining.join])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = load_model(model)
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
+    join = joining.plan(data, reading, like=estimator)
     options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
 
-    with screen.warnings_in_words(), screen.progress(f"predicting {data.name}", data) as show:
+    def parts(write: Callable[[Results], None] | None) -> Iterator[Results]:
+        for rows in read_blocks(data, like=estimator, progress=show, **options):
+            found = Results(estimator.predict(rows), ids=rows.ids)
+            if write is not None:
+                write(found._replace(distances=estimator.label_distances(rows, found.labels)))
+            yield found
 
-        def parts() -> Iterator[np.ndarray]:
-            for rows in read_blocks(data, like=estimator, progress=show, **options):
-                yield estimator.predict(rows)
-
-        n_rows = write_labels(labels, parts())
+    with (
+        screen.warnings_in_words(),
+        screen.progress(f"predicting {data.name}", data) as show,
+        nullcontext() if join is None else join.writing() as write,
+    ):
+        if labels is None:
+            n_rows = sum(len(part.labels) for part in parts(write))
+        else:
+            n_rows = write_labels(labels, parts(write))
     sys.stdout.flush()
-    lines = [] if labels == STDOUT else [f"{labels}: clusters of {counted(n_rows, 'row')}"]
-    screen.result({"rows": n_rows, "labels": labels}, *lines)
+    written = [labels, *([str(join.out)] if join else [])]
+    screen.result(
+        {"rows": n_rows, "labels": labels, "join": join and str(join.out)},
+        *(
+            f"{file}: clusters of {counted(n_rows, 'row')}"
+            for file in written
+            if file not in (None, STDOUT)
+        ),
+    )

@@ -31,7 +31,7 @@ def _parameters() -> set[str]:
 
     groups = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
-    return {*names, *OTHER_NAMES, "init", "method"}
+    return {*names, *OTHER_NAMES, "init", "method", "join_column"}
 
 
 def in_options(message: str) -> str:

@@ -261,60 +261,90 @@ class LinesSource(TextSource):
             raise self._undecodable(n_lines, error) from None
 
 
-class JsonLinesSource(TextSource):
+class RecordsSource(TextSource):
+    """Documents among other fields, which `records` gives too."""
+
+    def records(self) -> Iterator[tuple[str, Any]]:
+        """The file piece by piece, as it is written and as what that means; a piece that means
+        nothing (a blank line) is no row."""
+        with open_stream(self.path) as stream:
+            yield from self._records(stream)
+
+    @abstractmethod
+    def _records(self, stream: FileStream) -> Iterator[tuple[str, Any]]:
+        """The pieces of an open file."""
+
+
+class JsonLinesSource(RecordsSource):
     """One JSON object per line, one of whose fields is the document; blank lines do not count."""
 
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        line, column = 0, None
+    def _records(self, stream: FileStream) -> Iterator[tuple[str, Any]]:
+        """Lines with the object or string that each holds."""
+        line = 0
         try:
-            for line, text in enumerate(self._lines(stream), 1):
+            for line, text in enumerate(self._lines(stream, newline=""), 1):
                 if not text.strip():
+                    yield text, None
                     continue
                 try:
                     record = json.loads(text)
                 except (ValueError, RecursionError) as error:
                     raise ReadError(f"{self.path}, line {line}: not JSON: {error}.") from None
-                if isinstance(record, str):
-                    yield record
-                    continue
-                if not isinstance(record, dict):
+                if not isinstance(record, str | dict):
                     raise ReadError(
                         f"{self.path}, line {line}: an object (or a string) is needed, not "
                         f"{type(record).__name__}."
                     )
-                if column is None or column not in record:
-                    column = self._column_of(list(record), line)
-                if not isinstance(record[column], str):
-                    raise ReadError(
-                        f"{self.path}, line {line}: the field {column!r} is not a string."
-                    )
-                yield record[column]
+                yield text, record
         except UnicodeDecodeError as error:
             raise self._undecodable(line, error) from None
 
+    def _documents(self, stream: FileStream) -> Iterator[str]:
+        column = None
+        for line, (_, record) in enumerate(self._records(stream), 1):
+            if isinstance(record, dict):
+                if column is None or column not in record:
+                    column = self._column_of(list(record), line)
+                record = record[column]
+                if not isinstance(record, str):
+                    raise ReadError(
+                        f"{self.path}, line {line}: the field {column!r} is not a string."
+                    )
+            if record is not None:
+                yield record
 
-class CsvSource(TextSource):
+
+class CsvSource(RecordsSource):
     """A table with a header line, one of whose columns is the document; by commas or, for .tsv, by
     tabs."""
 
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        tabs = ".tsv" in self.path.suffixes
+    @property
+    def delimiter(self) -> str:
+        """What separates the columns."""
+        return "\t" if ".tsv" in self.path.suffixes else ","
+
+    def _records(self, stream: FileStream) -> Iterator[tuple[str, list[str]]]:
+        """The header, then the rows, as lists of fields; a blank line is an empty one."""
         csv.field_size_limit(LONGEST_TEXT)
-        reader = csv.reader(self._lines(stream, newline=""), delimiter="\t" if tabs else ",")
+        taken = list[str]()  # lines that the parser took for a record
+
+        def lines() -> Iterator[str]:
+            for line in self._lines(stream, newline=""):
+                taken.append(line)
+                yield line
+
+        reader = csv.reader(lines(), delimiter=self.delimiter)
+        width = None
         try:
-            header = next(reader, None)
-            if header is None:
-                raise ReadError(f"{self.path} is empty: a header line is needed.")
-            place = header.index(self._column_of(header, 1))
-            for row in reader:
-                if not row:
-                    continue
-                if len(row) != len(header):
+            for fields in reader:
+                width = len(fields) if width is None else width
+                if fields and len(fields) != width:
                     raise ReadError(
-                        f"{self.path}, line {reader.line_num}: {len(row)} columns, where the "
-                        f"header has {len(header)}."
+                        f"{self.path}, line {reader.line_num}: {len(fields)} columns, where the "
+                        f"header has {width}."
                     )
-                yield row[place]
+                yield "".join(taken), fields
+                taken.clear()
         except csv.Error as error:
             raise ReadError(
                 f"{self.path}, line {reader.line_num}: {error}. Check its quotes, or split the "
@@ -322,3 +352,13 @@ class CsvSource(TextSource):
             ) from None
         except UnicodeDecodeError as error:
             raise self._undecodable(reader.line_num, error) from None
+        if width is None:
+            raise ReadError(f"{self.path} is empty: a header line is needed.")
+
+    def _documents(self, stream: FileStream) -> Iterator[str]:
+        records = self._records(stream)
+        _, header = next(records)
+        place = header.index(self._column_of(header, 1))
+        for _, fields in records:
+            if fields:
+                yield fields[place]

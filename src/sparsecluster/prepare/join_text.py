@@ -1,0 +1,241 @@
+"""Clusters beside the rows of text files: every row as it is written in the file, and its cluster
+at the end."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+
+from sparsecluster.formats.files import open_stream
+from sparsecluster.formats.source import ReadError, Source
+
+LINES_LOOKED_AT = 1000  # of JSON, for fields that are there already
+OPENERS: dict[str, Callable[[Any], Any]] = {
+    ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
+    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
+}
+
+
+class Results(NamedTuple):
+    """What is known of some rows, in the order of the file."""
+
+    labels: np.ndarray
+    distances: np.ndarray | None = None  #: to the center; of all rows or of none
+    ids: np.ndarray | None = None  #: of all rows or of none
+
+    def cells(self) -> Iterator[tuple[int, ...]]:
+        """Label and distance of each row."""
+        columns = [self.labels.tolist()]
+        if self.distances is not None:
+            columns.append(self.distances.tolist())
+        return zip(*columns, strict=True)
+
+
+class JoinedFile(ABC):
+    """A file that is written once more, with further columns: `names`, one for the cluster and,
+    where there are distances, one for these."""
+
+    def __init__(self, source: Source, names: list[str]) -> None:
+        self.source = source
+        self.names = names
+
+    #: whether the file can be a compressed one
+    compressible = True
+
+    @abstractmethod
+    def endings(self) -> tuple[str, ...]:
+        """What the name of the file may end in."""
+
+    @abstractmethod
+    def taken(self) -> list[str]:
+        """The names of the columns that there are already."""
+
+    @abstractmethod
+    def writing(self, path: Path, ending: str) -> Any:
+        """A context in which `path` is written; it gives the function that takes results. The
+        ending is that of the final name."""
+
+    def too_few(self) -> ReadError:
+        """The error where there are more labels than rows."""
+        return ReadError(f"{self.source.path} has fewer rows than there are labels.")
+
+    def too_many(self) -> ReadError:
+        """The error where there are more rows than labels."""
+        return ReadError(f"{self.source.path} has more rows than there are labels.")
+
+
+@contextmanager
+def text_file(path: Path, ending: str, encoding: str = "utf-8") -> Iterator[TextIO]:
+    """A text file whose newlines are written as they are, compressed as its ending says."""
+    with ExitStack() as opened:
+        file: Any = opened.enter_context(path.open("wb"))
+        if ending in OPENERS:
+            file = opened.enter_context(OPENERS[ending](file))
+        yield opened.enter_context(io.TextIOWrapper(file, encoding=encoding, newline=""))
+
+
+class TableOfRows(JoinedFile):
+    """Numbers of rows, ids and clusters alone, for data that cannot be written again as a table."""
+
+    def endings(self) -> tuple[str, ...]:
+        return (".csv",)
+
+    def taken(self) -> list[str]:
+        return ["row", "id"]
+
+    @contextmanager
+    def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
+        with text_file(path, ending) as file:
+            table = csv.writer(file, lineterminator="\n")
+            n_rows, first = 0, True
+
+            def write(results: Results) -> None:
+                nonlocal n_rows, first
+                ids = [] if results.ids is None else [results.ids.tolist()]
+                if first:
+                    table.writerow(["row", *(["id"] if ids else []), *self.names])
+                numbers = range(n_rows, n_rows + len(results.labels))
+                for row, *id, cells in zip(numbers, *ids, results.cells(), strict=True):
+                    table.writerow([row, *id, *cells])
+                n_rows, first = n_rows + len(results.labels), False
+
+            yield write
+
+
+class TextJoin(JoinedFile):
+    """A file of text, which is read and written side by side, in its own encoding."""
+
+    source: Any
+
+    @contextmanager
+    def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
+        with text_file(path, ending, self._encoding()) as file:
+            rows = self._rows(file)
+
+            def write(results: Results) -> None:
+                for cells in results.cells():
+                    row = next(rows, None)
+                    if row is None:
+                        raise self.too_few()
+                    file.write(self._extended(row, cells))
+
+            yield write
+            if next(rows, None) is not None:
+                raise self.too_many()
+
+    @abstractmethod
+    def _rows(self, file: TextIO) -> Iterator[Any]:
+        """The rows of the source; what is between them goes to the file."""
+
+    @abstractmethod
+    def _extended(self, row: Any, cells: tuple[Any, ...]) -> str:
+        """The text of a row with further cells."""
+
+    def _encoding(self) -> str:
+        encoding: str = self.source.text.encoding
+        with open_stream(self.source.path) as stream:
+            marked = stream.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        utf8 = codecs.lookup(encoding).name == "utf-8"
+        return "utf-8-sig" if marked and utf8 else encoding
+
+
+class LinesJoin(TextJoin):
+    """Lines of text, which become a table."""
+
+    def endings(self) -> tuple[str, ...]:
+        return (".csv",)
+
+    def taken(self) -> list[str]:
+        return ["row", "text"]
+
+    def _rows(self, file: TextIO) -> Iterator[tuple[int, str]]:
+        file.write(csv_line(["row", *self.names, "text"]))
+        return enumerate(self.source.documents())
+
+    def _extended(self, row: tuple[int, str], cells: tuple[Any, ...]) -> str:
+        number, text = row
+        return csv_line([number, *cells, text])
+
+
+class JsonLinesJoin(TextJoin):
+    """Objects, each with further fields; a string becomes an object."""
+
+    def endings(self) -> tuple[str, ...]:
+        return (".jsonl", ".ndjson")
+
+    def taken(self) -> list[str]:
+        first = islice(self.source.records(), LINES_LOOKED_AT)
+        return [name for _, record in first if isinstance(record, dict) for name in record]
+
+    def _rows(self, file: TextIO) -> Iterator[tuple[str, Any]]:
+        for text, record in self.source.records():
+            if record is None:
+                file.write(text)
+            else:
+                yield text, record
+
+    def _extended(self, row: tuple[str, Any], cells: tuple[Any, ...]) -> str:
+        text, record = row
+        written = text.rstrip()
+        newline = text[len(written) :]
+        if isinstance(record, str):
+            record, written = {"text": record}, f'{{"text": {written.lstrip()}}}'
+        if there := [name for name in self.names if name in record]:
+            raise ReadError(f"{self.source.path}: a record has a field {there[0]!r} already.")
+        fields = ", ".join(
+            f"{json.dumps(name)}: {cell}" for name, cell in zip(self.names, cells, strict=True)
+        )
+        return f"{written.removesuffix('}').rstrip()}, {fields}}}{newline}"
+
+
+class CsvJoin(TextJoin):
+    """Rows with further columns; quotes, newlines and blank lines stay as they are."""
+
+    def endings(self) -> tuple[str, ...]:
+        return (".csv", ".tsv")
+
+    def taken(self) -> list[str]:
+        _, header = next(self.source.records())
+        return list(header)
+
+    def _rows(self, file: TextIO) -> Iterator[tuple[str, list[str]]]:
+        records = self.source.records()
+        file.write(self._extended(next(records), tuple(self.names)))
+        for text, fields in records:
+            if fields:
+                yield text, fields
+            else:
+                file.write(text)
+
+    def _extended(self, row: tuple[str, list[str]], cells: tuple[Any, ...]) -> str:
+        text, fields = row
+        delimiter = self.source.delimiter
+        written = text.rstrip("\r\n")
+        newline = text[len(written) :]
+        added = csv_line(cells, delimiter).rstrip("\n")
+        extended = f"{written}{delimiter}{added}"
+        if '"' in written:
+            # Quotes that the last row leaves open would take in the new cells.
+            again = next(csv.reader(io.StringIO(extended, newline=""), delimiter=delimiter))
+            if again[: len(fields)] != fields:
+                return csv_line([*fields, *cells], delimiter)
+        return extended + newline
+
+
+def csv_line(cells: Any, delimiter: str = ",") -> str:
+    """A line of a table, with quotes where they are needed."""
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(cells)
+    return line.getvalue()
