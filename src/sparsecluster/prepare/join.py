@@ -164,14 +164,12 @@ def _joined_class(source: Source) -> type[JoinedFile]:
 
 def _results(labels: Any, distances: Any, ids: Any) -> Results:
     """Results of all rows, checked."""
-    given = {"labels": labels, "distances": distances, "ids": ids}
-    kinds = {"labels": np.int32, "distances": np.float64, "ids": object}
-    arrays = {
-        name: np.asarray(values, dtype=kinds[name])
-        for name, values in given.items()
-        if values is not None
-    }
-    for name, array in arrays.items():
-        if array.shape != (len(arrays["labels"]),):
+    whole = np.asarray(labels).astype(np.int32)
+    if not np.array_equal(whole, labels):
+        raise ValueError("labels must be integers of 32 bits.")
+    kept = None if distances is None else np.asarray(distances, dtype=np.float64)
+    named = None if ids is None else np.asarray(ids, dtype=object)
+    for name, array in {"labels": whole, "distances": kept, "ids": named}.items():
+        if array is not None and array.shape != (len(whole),):
             raise ValueError(f"{name} must be one per row, got an array of shape {array.shape}.")
-    return Results(**arrays)
+    return Results(whole, kept, named)

@@ -163,7 +163,7 @@ class H5adJoin(JoinedFile):
         if len(self.names) == 2:
             columns.append(np.concatenate([part.distances for part in collected]))
         shutil.copyfile(self.source.path, path)
-        with h5py.File(path, "r+") as file:
+        with h5py.File(path, "r+", locking=False) as file:  # `atomic_file` holds the lock
             obs = self._obs(file)
             n_rows = self._n_rows(obs)
             if n_rows != len(columns[0]):
