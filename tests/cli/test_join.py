@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_predict_joins_what_fit_joined(run, comments):
     assert run(*fit)[0] == 0
     status, out, _ = run("predict", "m.st", comments, "--join", "p.csv")
     assert (status, out) == (0, "p.csv: clusters of 5 rows\n")
-    assert open("p.csv").read() == open("j.csv").read()
+    assert Path("p.csv").read_text() == Path("j.csv").read_text()
     status, out, _ = run("predict", "m.st", comments, "--join", "q.csv", "--labels", "-", "-q")
     assert status == 0
     assert out.split() == [row["cluster"] for row in rows_of("q.csv")]
@@ -97,8 +98,8 @@ def test_predict_joins_block_by_block(run, tmp_path, monkeypatch):
     assert run("fit", "a.jsonl", "-k", 3, "--model", "m.st", "--join", "j.jsonl", "-q")[0] == 0
     monkeypatch.setattr("sparsecluster.formats.text.BLOCK_TOKENS", 7)
     assert run("predict", "m.st", "a.jsonl", "--join", "p.jsonl", "--labels", "l.csv")[0] == 0
-    assert open("p.jsonl").read() == open("j.jsonl").read()
-    clusters = [json.loads(line)["cluster"] for line in open("p.jsonl")]
+    assert Path("p.jsonl").read_text() == Path("j.jsonl").read_text()
+    clusters = [json.loads(line)["cluster"] for line in Path("p.jsonl").read_text().splitlines()]
     assert len(clusters) == 120
     assert [int(row["label"]) for row in rows_of("l.csv")] == clusters
 

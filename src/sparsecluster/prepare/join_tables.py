@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -94,7 +95,7 @@ class ArrowJoin(JoinedFile):
             return
         is_file = first_bytes(path, len(ARROW_MAGIC)) == ARROW_MAGIC
         opened = pa.ipc.open_file if is_file else pa.ipc.open_stream
-        with pa.memory_map(str(path)) as file, opened(file) as reader:
+        with pa.memory_map(os.fspath(path)) as file, opened(file) as reader:
             batches = (
                 map(reader.get_batch, range(reader.num_record_batches)) if is_file else iter(reader)
             )
@@ -110,7 +111,7 @@ class ArrowJoin(JoinedFile):
             codec = parquet_codec(self.source.path)
             opened = pa.parquet.ParquetWriter(path, schema, compression=codec)
         else:
-            opened = pa.ipc.new_file(str(path), schema)
+            opened = pa.ipc.new_file(os.fspath(path), schema)
         with opened as writer:
 
             def put(batch: Any, results: Results) -> None:
