@@ -52,6 +52,9 @@ def comments(tmp_path):
     return path
 
 
+PARTS = (slice(1), slice(1, None))
+
+
 def rows_of(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
@@ -170,6 +173,25 @@ def test_labels_have_ids_where_rows_have(tmp_path):
         write_labels(str(tmp_path / name), parts)
     assert (tmp_path / "l.txt").read_text() == "3\n1\n2\n0\n"
     assert np.load(tmp_path / "l.npy").tolist() == labels.tolist()
+
+
+def test_labels_are_written_as_parquet(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    labels, ids = np.array([3, 1, 2], dtype=np.int32), np.array(["a", "b", "c"], dtype=object)
+    for name, given in {"l.parquet": None, "i.parquet": ids}.items():
+        parts = [
+            Results(labels[rows], ids=None if given is None else given[rows]) for rows in PARTS
+        ]
+        assert write_labels(str(tmp_path / name), parts) == 3
+    assert pq.read_table(tmp_path / "l.parquet").to_pydict() == {
+        "row": [0, 1, 2],
+        "label": [3, 1, 2],
+    }
+    assert pq.read_table(tmp_path / "i.parquet").to_pydict() == {
+        "row": [0, 1, 2],
+        "label": [3, 1, 2],
+        "id": ["a", "b", "c"],
+    }
 
 
 @pytest.mark.parametrize("joined", [False, True])

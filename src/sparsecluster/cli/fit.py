@@ -52,7 +52,7 @@ def fit(
     model
         Write the model to this file, for predict and inspect.
     labels
-        Write the cluster of each row: .npy, .csv, .txt, or - for standard output.
+        Write the cluster of each row: .npy, .csv, .txt, .parquet, or - for standard output.
     terms
         How many terms to show for each cluster, where the columns have names.
     minibatch

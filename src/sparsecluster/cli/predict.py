@@ -45,7 +45,7 @@ def predict(
     data
         A store, or a file as convert takes it.
     labels
-        Where to write the clusters: .npy, .csv, .txt, or - for standard output,
+        Where to write the clusters: .npy, .csv, .txt, .parquet, or - for standard output,
         which is the default without --join.
     zero_rows
         With cosine, what to do with rows that are zero (for text: without a known word): refuse

@@ -71,7 +71,7 @@ class H5adSource(Source):
         self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
-        h5py = _h5py()
+        h5py = load_h5py()
         if first_bytes(self.path, len(HDF5_MAGIC)) != HDF5_MAGIC:
             raise ReadError(f"{self.path} is not an .h5ad file: it does not start as HDF5.")
         with reading(self.path, *_BROKEN), h5py.File(self.path, "r") as file:
@@ -148,7 +148,7 @@ class H5adSource(Source):
 
     def _names(self, file: Any, n_columns: int) -> np.ndarray | None:
         """The index of the variables; None where the file has none."""
-        h5py = _h5py()
+        h5py = load_h5py()
         table = None
         for path in ("raw/var", "raw.var") if self.raw else ("var",):
             table = file.get(path) if table is None else table
@@ -165,7 +165,8 @@ class H5adSource(Source):
         return names
 
 
-def _h5py() -> Any:
+def load_h5py() -> Any:
+    """The library that reads HDF5; the error says how to install it."""
     try:
         import h5py
     except ImportError:

@@ -6,18 +6,21 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparsecluster.formats.claims import parquet_claims, parquet_codec
-from sparsecluster.formats.compressed import first_bytes
+from sparsecluster.formats.compressed import first_bytes, reading
+from sparsecluster.formats.h5ad import load_h5py
 from sparsecluster.formats.limits import refuse_growth
-from sparsecluster.formats.parquet import ARROW_MAGIC, PARQUET_MAGIC
+from sparsecluster.formats.parquet import ARROW_MAGIC, ARROW_START, PARQUET_MAGIC
 from sparsecluster.formats.source import ReadError
 from sparsecluster.prepare.join_text import JoinedFile, Results
 
+BROKEN = (OSError, ValueError, TypeError, KeyError, RuntimeError, NotImplementedError)
 LINES = 1 << 16  # of a table that are in memory at a time
 # Spark would read the columns that are named here, and no others.
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -34,10 +37,10 @@ class ArrowJoin(JoinedFile):
 
     def taken(self) -> list[str]:
         path = self.source.path
-        with self._table() as (schema, _):
+        with reading(path, *BROKEN), self._table() as (schema, _):
             names = list(schema.names)
-        if self._is_parquet:
-            refuse_growth(path, parquet_claims(path, names), path.stat().st_size)
+            if self._is_parquet:
+                refuse_growth(path, parquet_claims(path, names), path.stat().st_size)
         return names
 
     @contextmanager
@@ -64,6 +67,10 @@ class ArrowJoin(JoinedFile):
     def _is_parquet(self) -> bool:
         return first_bytes(self.source.path, len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
+    @property
+    def _is_arrow_file(self) -> bool:
+        return first_bytes(self.source.path, len(ARROW_MAGIC)) == ARROW_MAGIC
+
     def _schema(self, schema: Any) -> Any:
         """The schema of the file with the new columns."""
         import pyarrow as pa
@@ -84,22 +91,21 @@ class ArrowJoin(JoinedFile):
         if self._is_parquet:
             with pa.parquet.ParquetFile(path, buffer_size=1 << 20) as parquet:
                 groups = range(parquet.num_row_groups)
-                yield (
-                    parquet.schema_arrow,
-                    (
-                        batch
-                        for group in groups
-                        for batch in parquet.iter_batches(LINES, row_groups=[group])
-                    ),
-                )
+                batches = (parquet.iter_batches(LINES, row_groups=[group]) for group in groups)
+                yield parquet.schema_arrow, self._sound(chain.from_iterable(batches))
             return
-        is_file = first_bytes(path, len(ARROW_MAGIC)) == ARROW_MAGIC
-        opened = pa.ipc.open_file if is_file else pa.ipc.open_stream
-        with pa.memory_map(os.fspath(path)) as file, opened(file) as reader:
-            batches = (
-                map(reader.get_batch, range(reader.num_record_batches)) if is_file else iter(reader)
-            )
-            yield reader.schema, (_validated(batch) for batch in batches)
+        with pa.memory_map(os.fspath(path)) as file:
+            if self._is_arrow_file:
+                file.seek(ARROW_START)  # as the reader does, whatever the index at the end says
+            with pa.ipc.open_stream(file) as reader:
+                yield reader.schema, self._sound(reader)
+
+    def _sound(self, batches: Any) -> Iterator[Any]:
+        """The batches, checked before other code looks into them."""
+        with reading(self.source.path, *BROKEN):
+            for batch in batches:
+                batch.validate(full=True)
+                yield batch
 
     @contextmanager
     def _writer(self, path: Path, schema: Any) -> Iterator[Callable[[Any, Results], None]]:
@@ -111,7 +117,8 @@ class ArrowJoin(JoinedFile):
             codec = parquet_codec(self.source.path)
             opened = pa.parquet.ParquetWriter(path, schema, compression=codec)
         else:
-            opened = pa.ipc.new_file(os.fspath(path), schema)
+            create = pa.ipc.new_file if self._is_arrow_file else pa.ipc.new_stream
+            opened = create(os.fspath(path), schema)
         with opened as writer:
 
             def put(batch: Any, results: Results) -> None:
@@ -121,11 +128,6 @@ class ArrowJoin(JoinedFile):
                 writer.write_batch(pa.record_batch(columns, schema=schema))
 
             yield put
-
-
-def _validated(batch: Any) -> Any:
-    batch.validate(full=True)
-    return batch
 
 
 def _appended(first: Results, second: Results) -> Results:
@@ -149,22 +151,23 @@ class H5adJoin(JoinedFile):
         return (".h5ad",)
 
     def taken(self) -> list[str]:
-        import h5py
-
-        with h5py.File(self.source.path, "r") as file:
+        h5py, path = load_h5py(), self.source.path
+        with reading(path, *BROKEN), h5py.File(path, "r") as file:
             return list(self._obs(file))
 
     @contextmanager
     def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
-        import h5py
-
         collected = list[Results]()
         yield collected.append
         columns: list[Any] = [np.concatenate([part.labels for part in collected])]
         if len(self.names) == 2:
             columns.append(np.concatenate([part.distances for part in collected]))
         shutil.copyfile(self.source.path, path)
-        with h5py.File(path, "r+", locking=False) as file:  # `atomic_file` holds the lock
+        # `atomic_file` holds the lock.
+        with (
+            reading(self.source.path, *BROKEN),
+            load_h5py().File(path, "r+", locking=False) as file,
+        ):
             obs = self._obs(file)
             n_rows = self._n_rows(obs)
             if n_rows != len(columns[0]):
@@ -197,16 +200,12 @@ def _text(value: Any) -> str:
 
 def _write_categories(group: Any, labels: np.ndarray) -> None:
     """Labels as categories of strings, in the order of their numbers."""
-    import h5py
-
     clusters, codes = np.unique(labels, return_inverse=True)
     group.attrs.update(
         {"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False}
     )
-    kind = h5py.string_dtype()
-    categories = group.create_dataset(
-        "categories", data=np.array(list(map(str, clusters)), dtype=object), dtype=kind
-    )
+    names = np.array(list(map(str, clusters)), dtype=object)
+    categories = group.create_dataset("categories", data=names, dtype=load_h5py().string_dtype())
     categories.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
     # The smallest type that has room, as pandas chooses it: it also stands for a missing value, -1.
     _write_array(group, "codes", codes.astype(np.min_scalar_type(-len(clusters))))
