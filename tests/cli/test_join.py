@@ -160,7 +160,7 @@ def test_column_that_is_there_is_refused_with_the_option_that_helps(run, tmp_pat
 
 
 def test_labels_have_ids_where_rows_have(tmp_path):
-    ids = np.array(["plain", 'a "b", c', "two\nlines", "ü"], dtype=object)
+    ids = np.array(["plain", 'a "b", c', "two\nlines", "old\rMac"], dtype=object)
     labels = np.array([3, 1, 2, 0], dtype=np.int32)
     parts = [Results(labels[:1], ids=ids[:1]), Results(labels[1:], ids=ids[1:])]
     assert write_labels(str(tmp_path / "l.csv"), parts) == 4

@@ -5,13 +5,18 @@ import csv
 import gzip
 import io
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.matrix_files import FILES, lists_of, small_matrix, write_h5ad, write_table
 
-from sparsecluster import KMeans, join_labels, read
+from sparsecluster import KMeans, ReadError, join_labels, read
+from sparsecluster.formats.text import CsvSource
 from sparsecluster.prepare.join import Join
 from sparsecluster.prepare.join_text import Results
 
@@ -342,10 +347,31 @@ def test_label_distances_are_those_of_transform(metric):
     km = KMeans(5, metric=metric, zero_rows="first", random_state=0).fit(X)
     expected = km.transform(X)
     labels = np.arange(80) % 5
-    for given in (km.labels_, labels):
+    for assigned in (km.labels_, labels):
         np.testing.assert_allclose(
-            km.label_distances(X, given), expected[np.arange(80), given], rtol=1e-12, atol=1e-12
+            km.label_distances(X, assigned),
+            expected[np.arange(80), assigned],
+            rtol=1e-12,
+            atol=1e-12,
         )
     for wrong in ([0], np.full(80, 5), np.full(80, -1)):
         with pytest.raises(ValueError, match="from 0 to 4"):
             km.label_distances(X, wrong)
+
+
+@settings(max_examples=200, derandomize=True)
+@given(st.text(alphabet='ab,"\n\r ', max_size=40), st.booleans())
+def test_any_table_that_is_read_is_joined(body, header_alone):
+    """Whatever stands in a table, the joined one has the same cells in the same order."""
+    content = ("text\n" if header_alone else "text,n\n") + body
+    with TemporaryDirectory() as folder:
+        path, out = Path(folder, "a.csv"), Path(folder, "b.csv")
+        path.write_bytes(content.encode())
+        try:
+            documents = list(CsvSource(path).documents())
+        except ReadError:
+            return
+        join_labels(path, np.arange(len(documents)), out)
+        before, after = table(path.read_bytes()), table(out.read_bytes())
+    assert [row[:-1] for row in after] == before
+    assert [row[-1] for row in after] == ["cluster", *map(str, range(len(documents)))]

@@ -101,11 +101,12 @@ def fit(
     if model is not None:
         estimator.save(model)
     if labels is not None:
-        write_labels(labels, [Results(estimator.labels_, ids=rows.ids)])
+        write_labels(labels, Results(estimator.labels_, ids=rows.ids).pieces())
     if join is not None:
         distances = estimator.label_distances(rows, estimator.labels_)
         with join.writing() as write:
-            write(Results(estimator.labels_, distances, rows.ids))
+            for piece in Results(estimator.labels_, distances, rows.ids).pieces():
+                write(piece)
     screen.result(
         _summary(estimator, rows, terms, seconds)
         | {"model": model and str(model), "labels": labels, "join": join and str(join.out)},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -47,13 +45,11 @@ def write_labels(target: str, parts: Iterable[Results]) -> int:
 
 def _table(part: Results, first_row: int, *, header: bool) -> str:
     """Lines of a CSV file, with ids where they are known."""
+    from sparsecluster.prepare.join_text import csv_line
+
     columns = _columns(part, first_row)
-    lines = io.StringIO()
-    table = csv.writer(lines, lineterminator="\n")
-    if header:
-        table.writerow(columns)
-    table.writerows(zip(*columns.values(), strict=True))
-    return lines.getvalue()
+    lines = map(csv_line, zip(*columns.values(), strict=True))
+    return (csv_line(columns) if header else "") + "".join(lines)
 
 
 def _columns(part: Results, first_row: int) -> dict[str, Any]:

@@ -324,7 +324,8 @@ class CsvSource(RecordsSource):
         return "\t" if ".tsv" in self.path.suffixes else ","
 
     def _records(self, stream: FileStream) -> Iterator[tuple[str, list[str]]]:
-        """The header, then the rows, as lists of fields; a blank line is an empty one."""
+        """The header, then the rows, as lists of fields; a blank line is an empty one. Quotes that
+        are open at the end of the file are closed."""
         csv.field_size_limit(LONGEST_TEXT)
         taken = list[str]()  # lines that the parser took for a record
 
@@ -332,6 +333,7 @@ class CsvSource(RecordsSource):
             for line in self._lines(stream, newline=""):
                 taken.append(line)
                 yield line
+            taken.append('"')  # the parser asks for another line only within quotes
 
         reader = csv.reader(lines(), delimiter=self.delimiter)
         width = None

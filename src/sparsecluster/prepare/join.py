@@ -93,7 +93,8 @@ def join_labels(
         path, out, column=join_column, distances=distances is not None, like=like, options=options
     )
     with join.writing() as write:
-        write(results)
+        for piece in results.pieces():
+            write(piece)
 
 
 class Join:

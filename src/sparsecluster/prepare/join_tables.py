@@ -53,8 +53,8 @@ class ArrowJoin(JoinedFile):
                 nonlocal batch, waiting
                 waiting = _appended(waiting, results)
                 while batch is not None and len(waiting.labels) >= len(batch):
-                    put(batch, _part(waiting, slice(len(batch))))
-                    waiting = _part(waiting, slice(len(batch), None))
+                    put(batch, waiting.part(slice(len(batch))))
+                    waiting = waiting.part(slice(len(batch), None))
                     batch = next(batches, None)
                 if batch is None and len(waiting.labels):
                     raise self.too_few()
@@ -135,11 +135,6 @@ def _appended(first: Results, second: Results) -> Results:
     if first.distances is not None and second.distances is not None:
         distances = np.concatenate([first.distances, second.distances])
     return Results(np.concatenate([first.labels, second.labels]), distances)
-
-
-def _part(results: Results, part: slice) -> Results:
-    distances = None if results.distances is None else results.distances[part]
-    return Results(results.labels[part], distances)
 
 
 class H5adJoin(JoinedFile):

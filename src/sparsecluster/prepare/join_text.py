@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from sparsecluster.formats.files import open_stream
 from sparsecluster.formats.source import ReadError, Source
 
+PIECE_ROWS = 1 << 16
 LINES_LOOKED_AT = 1000  # of JSON, for fields that are there already
 OPENERS: dict[str, Callable[[Any], Any]] = {
     ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
@@ -34,6 +36,15 @@ class Results(NamedTuple):
     labels: np.ndarray
     distances: np.ndarray | None = None  #: to the center; of all rows or of none
     ids: np.ndarray | None = None  #: of all rows or of none
+
+    def part(self, rows: slice) -> Results:
+        """Those of some of the rows."""
+        return Results(*(None if column is None else column[rows] for column in self))
+
+    def pieces(self) -> Iterator[Results]:
+        """A few rows at a time: as Python's own numbers all would take far more memory."""
+        for begin in range(0, len(self.labels), PIECE_ROWS):
+            yield self.part(slice(begin, begin + PIECE_ROWS))
 
     def cells(self) -> Iterator[tuple[int, ...]]:
         """Label and distance of each row."""
@@ -98,17 +109,16 @@ class TableOfRows(JoinedFile):
     @contextmanager
     def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
         with text_file(path, ending) as file:
-            table = csv.writer(file, lineterminator="\n")
             n_rows, first = 0, True
 
             def write(results: Results) -> None:
                 nonlocal n_rows, first
                 ids = [] if results.ids is None else [results.ids.tolist()]
                 if first:
-                    table.writerow(["row", *(["id"] if ids else []), *self.names])
+                    file.write(csv_line(["row", *(["id"] if ids else []), *self.names]))
                 numbers = range(n_rows, n_rows + len(results.labels))
                 for row, *id, cells in zip(numbers, *ids, results.cells(), strict=True):
-                    table.writerow([row, *id, *cells])
+                    file.write(csv_line([row, *id, *cells]))
                 n_rows, first = n_rows + len(results.labels), False
 
             yield write
@@ -220,22 +230,16 @@ class CsvJoin(TextJoin):
                 file.write(text)
 
     def _extended(self, row: tuple[str, list[str]], cells: tuple[Any, ...]) -> str:
-        text, fields = row
-        delimiter = self.source.delimiter
+        text, _ = row
         written = text.rstrip("\r\n")
-        newline = text[len(written) :]
-        added = csv_line(cells, delimiter).rstrip("\n")
-        extended = f"{written}{delimiter}{added}"
-        if '"' in written:
-            # Quotes that the last row leaves open would take in the new cells.
-            again = next(csv.reader(io.StringIO(extended, newline=""), delimiter=delimiter))
-            if again[: len(fields)] != fields:
-                return csv_line([*fields, *cells], delimiter)
-        return extended + newline
+        added = csv_line(cells, self.source.delimiter).rstrip("\n")
+        return f"{written}{self.source.delimiter}{added}{text[len(written) :]}"
 
 
 def csv_line(cells: Any, delimiter: str = ",") -> str:
     """A line of a table, with quotes where they are needed."""
-    line = io.StringIO()
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+    lines = list[str]()
+    # Ends of lines inside of cells are quoted only if they are those of the lines.
+    table = csv.writer(SimpleNamespace(write=lines.append), delimiter=delimiter)
+    table.writerow(cells)
+    return lines[0].removesuffix("\r\n") + "\n"
