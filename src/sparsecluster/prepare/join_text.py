@@ -39,7 +39,8 @@ class Results(NamedTuple):
 
     def part(self, rows: slice) -> Results:
         """Those of some of the rows."""
-        return Results(*(None if column is None else column[rows] for column in self))
+        labels, *others = self
+        return Results(labels[rows], *(None if one is None else one[rows] for one in others))
 
     def pieces(self) -> Iterator[Results]:
         """A few rows at a time: as Python's own numbers all would take far more memory."""
