@@ -105,7 +105,7 @@ def test_what_compresses_as_data_do_is_read_however_long_it_is(tmp_path, monkeyp
 
 
 def test_documents_that_are_too_long_are_refused_by_their_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparsecluster.formats.text.LONGEST_TEXT", 20)
+    monkeypatch.setattr("sparsecluster.formats.files.LONGEST_TEXT", 20)
     contents = {
         "x.txt": "some words\n" + "a" * 21 + "\n",
         "x.jsonl": '{"text": "words"}\n{"text": "' + "a" * 20 + '"}\n',

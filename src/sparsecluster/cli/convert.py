@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.inputs import Inputs, OneOfData
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
@@ -17,7 +18,7 @@ DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running())
 
 
 def convert(
-    data: Path,
+    data: OneOfData,
     out: Path,
     *,
     like: Path | None = None,
@@ -32,7 +33,8 @@ def convert(
     ----------
     data
         The file: svmlight, npz, npy, mtx, UCI docword, h5ad, parquet, txt, jsonl, csv; also .gz,
-        .bz2 and .zst.
+        .bz2 and .zst. Or a pattern in quotes ('part-*.csv'), a folder of files, or - for standard
+        input.
     out
         The folder to make, for example data.store.
     like
@@ -46,10 +48,14 @@ def convert(
     screen = Screen(running)
     started = time.perf_counter()
     prepare = preparing.transformer()
-    check_outputs(inputs=[data, like], folder=out)
+    inputs = Inputs([data])
+    check_outputs(inputs=[*inputs.paths, like], folder=out)
     check_target(data, out, overwrite)
     known = None if like is None else opened_like(like)
-    with screen.warnings_in_words(), screen.progress(f"converting {data.name}", data) as show:
+    with (
+        screen.warnings_in_words(),
+        screen.progress(f"converting {inputs.name}", inputs.path) as show,
+    ):
         rows = convert(
             data,
             out,

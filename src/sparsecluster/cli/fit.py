@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
+from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import NOTHING, OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed, Shown
@@ -25,7 +26,7 @@ DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting(), Clus
 
 
 def fit(
-    data: Path,
+    data: Data,
     *,
     clusters: Clusters,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
@@ -46,7 +47,8 @@ def fit(
     Parameters
     ----------
     data
-        A store, or a file as convert takes it (which is read into memory).
+        A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
+        folder of files, or - for standard input. Files are read into memory.
     clusters
         How many clusters to make.
     model
@@ -67,8 +69,9 @@ def fit(
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
     centers = init if _is_file(init) else None
+    inputs = Inputs(data)
     check_outputs(
-        inputs=[data, centers],
+        inputs=[*inputs.paths, centers],
         files=[model, labels, joining.join],
         checkpoint=clustering.checkpoint,
     )
@@ -76,7 +79,7 @@ def fit(
         raise ValueError(f"{option_name(next(iter(useless)))} has no effect with --init {init}.")
     if joining.join is not None and preparing.metalabels:
         raise ValueError("--join cannot be combined with --metalabels: rows are not those of data.")
-    join = joining.plan(data, reading)
+    join = joining.plan(inputs.given, reading)
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     given |= {
         "n_clusters": clusters,
@@ -90,7 +93,7 @@ def fit(
     if centers:
         estimator.init = _centers(centers)
     with screen.warnings_in_words():
-        rows = read_rows(data, reading, preparing, running, screen)
+        rows = read_rows(inputs, reading, preparing, running, screen)
         started = time.perf_counter()
         with screen.progress("clustering") as show:
             show(0.0, "seeding")
@@ -120,16 +123,16 @@ def fit(
 
 
 def read_rows(
-    data: Path, reading: Reading, preparing: Preparing, running: Running, screen: Screen
+    data: Inputs, reading: Reading, preparing: Preparing, running: Running, screen: Screen
 ) -> Rows:
     """The rows of a file in memory, or those of a store."""
     from sparsecluster import read
     from sparsecluster.prepare.metalabels import label_rows
 
     options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
-    with screen.progress(f"reading {data.name}", data) as show:
-        rows = read(data, prepare=preparing.transformer(), progress=show, **options)
-        return label_rows(rows, data) if preparing.metalabels else rows
+    with screen.progress(f"reading {data.name}", data.path) as show:
+        rows = read(data.given, prepare=preparing.transformer(), progress=show, **options)
+        return label_rows(rows, data.name) if preparing.metalabels else rows
 
 
 def _estimator(given: dict[str, Any], minibatch: bool) -> Any:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.fit import clusters_table
+from sparsecluster.cli.inputs import OneOfData
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
 from sparsecluster.cli.words import counted
+from sparsecluster.formats.inputs import shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +22,7 @@ DEFAULTS: tuple[Any, ...] = (Reading(), Running())
 
 
 def inspect(
-    path: Path,
+    path: OneOfData,
     *,
     clusters: Clusters = 100,
     terms: Shown = 10,
@@ -138,7 +140,7 @@ def _checked(path: Path) -> str:
 def _data_rows(path: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     lengths, memory, values = summary["row_lengths"], summary["memory"], summary["values"]
     return [
-        (summary["kind"], f"{path} ({summary['format']})"),
+        (summary["kind"], f"{shown(path)} ({summary['format']})"),
         ("rows", f"{summary['rows']:,} ({summary['empty_rows']:,} empty)"),
         ("columns", f"{summary['columns']:,} ({summary['empty_columns']:,} empty)"),
         ("entries", f"{summary['entries']:,}, density {summary['density']:.3g}"),

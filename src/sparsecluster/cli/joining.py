@@ -34,7 +34,7 @@ class Joining:
         option(OUTPUT, "Name of the column with the clusters; cluster by default."),
     ] = None
 
-    def plan(self, data: Path, reading: Reading, like: Any = None) -> Join | None:
+    def plan(self, data: Any, reading: Reading, like: Any = None) -> Join | None:
         """What is to be written, once it is checked; None where nothing is."""
         if self.join is None:
             if self.join_column is not None:

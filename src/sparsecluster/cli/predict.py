@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import NOTHING, OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.options import Reading, Running
@@ -25,7 +26,7 @@ DEFAULTS: tuple[Any, ...] = (Reading(), Running())
 
 def predict(
     model: Path,
-    data: Path,
+    data: Data,
     *,
     labels: Annotated[
         str | None,
@@ -43,7 +44,8 @@ def predict(
     model
         A model that fit wrote.
     data
-        A store, or a file as convert takes it.
+        A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
+        folder of files, or - for standard input.
     labels
         Where to write the clusters: .npy, .csv, .txt, .parquet, or - for standard output,
         which is the default without --join.
@@ -57,17 +59,18 @@ def predict(
     if labels is None and joining.join is None:
         labels = STDOUT
     check_ending(labels)
-    check_outputs(inputs=[model, data], files=[labels, joining.join])
+    inputs = Inputs(data)
+    check_outputs(inputs=[model, *inputs.paths], files=[labels, joining.join])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = load_model(model)
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
-    join = joining.plan(data, reading, like=estimator)
+    join = joining.plan(inputs.given, reading, like=estimator)
     options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
 
     def parts(write: Callable[[Results], None] | None) -> Iterator[Results]:
-        for rows in read_blocks(data, like=estimator, progress=show, **options):
+        for rows in read_blocks(inputs.given, like=estimator, progress=show, **options):
             found = Results(estimator.predict(rows), ids=rows.ids)
             if write is not None:
                 write(found._replace(distances=estimator.label_distances(rows, found.labels)))
@@ -75,7 +78,7 @@ def predict(
 
     with (
         screen.warnings_in_words(),
-        screen.progress(f"predicting {data.name}", data) as show,
+        screen.progress(f"predicting {inputs.name}", inputs.path) as show,
         nullcontext() if join is None else join.writing() as write,
     ):
         if labels is None:

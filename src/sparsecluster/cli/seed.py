@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sparsecluster.cli.fit import read_rows
+from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
@@ -16,7 +17,7 @@ DEFAULTS: tuple[Any, ...] = (Reading(), Preparing(), Running(), Starting())
 
 
 def seed(
-    data: Path,
+    data: Data,
     *,
     clusters: Clusters,
     method: str = "k-means++",
@@ -34,7 +35,8 @@ def seed(
     Parameters
     ----------
     data
-        A store, or a file as convert takes it.
+        A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
+        folder of files, or - for standard input.
     clusters
         How many to choose.
     method
@@ -57,12 +59,13 @@ def seed(
 
     if centers is not None and centers.suffix != ".npz":
         raise ValueError(f"{centers}: centers are written as .npz.")
-    check_outputs(inputs=[data], files=[centers])
+    inputs = Inputs(data)
+    check_outputs(inputs=inputs.paths, files=[centers])
     check_method(method, metric, given_options(starting), name="method")
     effective_memory_limit(memory_limit)
     screen = Screen(running)
     with screen.warnings_in_words():
-        rows = read_rows(data, reading, preparing, running, screen)
+        rows = read_rows(inputs, reading, preparing, running, screen)
         with screen.progress("seeding"):
             found, indices = seed_centers(
                 rows,

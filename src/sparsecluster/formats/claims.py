@@ -136,7 +136,8 @@ def arrow_claims(messages: Iterable[Any]) -> int:
     """Bytes of the buffers of the messages of an Arrow file, decompressed."""
     claimed = 0
     for message in messages:
-        table = _Table.root(memoryview(message.metadata))
+        metadata = memoryview(message.metadata)
+        table = _Table(metadata, struct.unpack_from("<I", metadata)[0])
         kind, header = table.number(1, "<B"), table.table(2)
         if kind == DICTIONARY_BATCH and header is not None:
             header = header.table(1)
@@ -158,10 +159,6 @@ class _Table:
         self.content, self.at = content, at
         self._places = at - self._read("<i", at)
         self._size = self._read("<H", self._places)
-
-    @classmethod
-    def root(cls, content: memoryview) -> _Table:
-        return cls(content, struct.unpack_from("<I", content, 0)[0])
 
     def number(self, field: int, form: str) -> int:
         place = self._place(field)

@@ -18,8 +18,6 @@ from sparsecluster.formats.source import Block, ReadError
 from sparsecluster.formats.triples import Triples
 from sparsecluster.rows.rows import MAX_INDEX
 
-BLOCK_ENTRIES = 2_000_000
-
 
 class Numbers(ABC):
     """A one-dimensional array in a file, read from front to back."""
@@ -139,7 +137,6 @@ def csr_blocks(
     """The rows of CSR arrays."""
     n_rows, n_columns = checked_shape(path, *shape)
     kind = value_type(path, data.dtype)
-    integer_type(path, indices)
     for row, pointers in _slices(path, indptr, indices, data, n_rows, block_entries):
         count = int(pointers[-1] - pointers[0])
         yield checked_block(
@@ -159,7 +156,6 @@ def csc_triples(
     """The entries of CSC arrays, column by column."""
     n_rows, n_columns = checked_shape(path, *shape)
     kind = value_type(path, data.dtype)
-    integer_type(path, indices)
     for column, pointers in _slices(path, indptr, indices, data, n_columns, block_entries):
         columns = np.arange(column, column + len(pointers) - 1, dtype=np.int32)
         begin, last = int(pointers[0]), int(pointers[-1])
@@ -186,6 +182,7 @@ def _slices(
     path: Path, indptr: Numbers, indices: Numbers, data: Numbers, n_lines: int, block_entries: int
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Runs of lines (rows or columns) of at most so many entries: the first line, its pointers."""
+    integer_type(path, indices)
     integer_type(path, indptr)
     if indptr.size != n_lines + 1:
         raise ReadError(
@@ -209,14 +206,20 @@ def _slices(
                 f"{path}: {indptr.name} goes from {pointers[wrong[0]]} to {new[wrong[0]]} at "
                 f"position {line + wrong[0] + 1}; it must ascend, up to {indices.size} at most."
             )
-        begin = 0
-        while begin < len(new):
-            end = int(np.searchsorted(pointers, pointers[begin] + block_entries, side="right")) - 1
-            end = max(end, begin + 1)
+        for begin, end in runs(pointers, block_entries):
             yield line + begin, pointers[begin : end + 1]
-            begin = end
         line += len(new)
         before = new[-1:]
+
+
+def runs(indptr: np.ndarray, block_entries: int) -> Iterator[tuple[int, int]]:
+    """Runs of lines of at most so many entries, or of a single line."""
+    begin = 0
+    while begin < len(indptr) - 1:
+        end = int(np.searchsorted(indptr, indptr[begin] + block_entries, side="right")) - 1
+        end = max(end, begin + 1)
+        yield begin, end
+        begin = end
 
 
 def dense_blocks(
@@ -235,15 +238,18 @@ def dense_blocks(
     for begin in range(0, n_rows, step):
         end = min(begin + step, n_rows)
         cells = np.asarray(rows(begin, end)).astype(kind)
-        row, column = np.nonzero(cells)
-        indptr = np.zeros(end - begin + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=end - begin), out=indptr[1:])
-        yield checked_block(
-            path,
-            indptr,
-            column,
-            cells[row, column],
-            n_columns=n_columns,
-            first_row=begin,
-            done=end / n_rows,
-        )
+        yield dense_block(path, cells, first_row=begin, done=end / n_rows)
+
+
+def dense_block(path: Path, cells: np.ndarray, *, first_row: int, done: float) -> Block:
+    """Some rows of a dense matrix, without its zeros."""
+    matrix = sp.csr_array(cells)
+    return checked_block(
+        path,
+        matrix.indptr.astype(np.int64),
+        matrix.indices,
+        matrix.data,
+        n_columns=cells.shape[1],
+        first_row=first_row,
+        done=done,
+    )

@@ -19,30 +19,7 @@ class DocwordSource(NumberLinesSource):
     entries, then lines of ``document word count``, compressed or not.
 
     The names of the words are read from ``vocab.name.txt`` beside ``docword.name.txt``, if it is
-    there.
-
-    Parameters
-    ----------
-    dtype : {"float32", "float64"}
-        Type of the values. Counts that are too large to be exact are refused.
-    n_threads : int
-        Threads that read text.
-    block_entries : int
-        Largest number of entries in a block, except for longer rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "docword.tiny.txt")
-    ...     _ = path.write_text("2\\n3\\n2\\n1 3 5\\n2 1 1\\n")
-    ...     _ = path.with_name("vocab.tiny.txt").write_text("ant\\nbee\\ncat\\n")
-    ...     source = DocwordSource(path)
-    ...     [block.indices.tolist() for block in source.blocks()]
-    [[2, 0]]
-    >>> source.feature_names.tolist()
-    ['ant', 'bee', 'cat']
+    there. Counts that are too large to be exact are refused.
     """
 
     def blocks(self) -> Iterator[Block]:

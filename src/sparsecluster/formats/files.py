@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sparsecluster.formats.limits import LONGEST_LINE, refuse_growth
+from sparsecluster.formats.limits import LONGEST_LINE, LONGEST_TEXT, refuse_growth
 from sparsecluster.formats.source import ReadError
 
 #: the first bytes of a compressed file, whatever its name ends in
@@ -32,11 +32,9 @@ class FileStream(io.RawIOBase):
         start = file.peek(max(map(len, MAGIC.values())))
         #: name of the compression, or None
         self.compression = next((n for n, magic in MAGIC.items() if start.startswith(magic)), None)
-        opened: Any = file
-        if self.compression is not None:
-            opened = OPENERS[self.compression](file, path)
-        self._bytes = opened
-        self._given = 0  # bytes, decompressed
+        opener = OPENERS.get(self.compression or "")
+        self._bytes: Any = opener(file, path) if opener else file
+        self.given = 0  #: bytes that were decompressed so far
 
     @property
     def done(self) -> float:
@@ -58,8 +56,8 @@ class FileStream(io.RawIOBase):
                 f"Fetch or compress the file again."
             ) from error
         if self.compression is not None:
-            self._given += count
-            refuse_growth(self.path, self._given, self._file.tell())
+            self.given += count
+            refuse_growth(self.path, self.given, self._file.tell())
         return count
 
     def close(self) -> None:
@@ -73,33 +71,7 @@ class FileStream(io.RawIOBase):
 def open_stream(path: str | Path) -> FileStream:
     """Open a file for reading; gzip, bzip2 and zstd are recognised by the first bytes.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    FileStream
-        A binary stream, to be closed by the caller. Its attribute ``done`` is the share of the
-        file that was read so far, ``compression`` is "gzip", "bzip2", "zstd" or None.
-
-    Raises
-    ------
-    ReadError
-        Where the file cannot be opened, and on reading, where it is broken or cut off.
-
-    Examples
-    --------
-    >>> import gzip, tempfile
-    >>> from pathlib import Path
-    >>> from sparsecluster.formats.files import open_stream
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "rows.txt")
-    ...     _ = path.write_bytes(gzip.compress(b"1 3:0.5"))
-    ...     with open_stream(path) as stream:
-    ...         stream.compression, stream.read(100)
-    ('gzip', b'1 3:0.5')
+    Raises ReadError where it cannot be opened, and on reading, where it is broken or cut off.
     """
     path = Path(path)
     try:
@@ -151,6 +123,55 @@ def _fill(stream: FileStream, buffer: bytearray, filled: int) -> tuple[int, bool
                 return filled, True
             filled += n
     return filled, False
+
+
+def text_lines(stream: FileStream, encoding: str, newline: str | None = None) -> Iterator[str]:
+    """The lines of a file of text with their newlines, none of them too long."""
+    n_lines, file = 0, _decoded(stream, encoding, newline)
+    try:
+        while line := file.readline(LONGEST_TEXT + 1):
+            n_lines += 1
+            if len(line) > LONGEST_TEXT:
+                raise ReadError(
+                    f"{stream.path}, line {n_lines}: has more than {LONGEST_TEXT:,} characters. "
+                    f"Split the document."
+                )
+            yield line
+    except UnicodeDecodeError as error:
+        raise _undecodable(stream.path, f"what follows line {n_lines}", encoding, error) from None
+    finally:
+        if not stream.closed:  # as where only the first lines were wanted
+            file.detach()  # else it would close the stream
+
+
+def whole_text(stream: FileStream, encoding: str) -> str:
+    """All of a file of text, which is one document."""
+    file = _decoded(stream, encoding, None)
+    try:
+        text = file.read(LONGEST_TEXT + 1)
+    except UnicodeDecodeError as error:
+        raise _undecodable(stream.path, "the file", encoding, error) from None
+    finally:
+        file.detach()  # else it would close the stream
+    if len(text) > LONGEST_TEXT:
+        raise ReadError(
+            f"{stream.path}: has more than {LONGEST_TEXT:,} characters. Split the document."
+        )
+    return text
+
+
+def _decoded(stream: FileStream, encoding: str, newline: str | None) -> io.TextIOWrapper:
+    buffered: Any = stream
+    # A byte order mark is no part of the text.
+    encoding = "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
+    return io.TextIOWrapper(buffered, encoding=encoding, newline=newline)
+
+
+def _undecodable(path: Path, what: str, encoding: str, error: UnicodeDecodeError) -> ReadError:
+    return ReadError(
+        f"{path}: {what} is not text in {encoding} ({error.reason}). Pass the encoding of the "
+        f"file, for example latin-1."
+    )
 
 
 def _open_zstd(file: BinaryIO, path: Path) -> Any:

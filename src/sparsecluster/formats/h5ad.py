@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparsecluster.formats.compressed import (
-    BLOCK_ENTRIES,
     Numbers,
     checked_shape,
     csc_triples,
@@ -24,7 +22,6 @@ from sparsecluster.formats.compressed import (
 from sparsecluster.formats.limits import FREE_BYTES, refuse_empty_rows, refuse_growth
 from sparsecluster.formats.source import Block, Option, ReadError, Source
 from sparsecluster.formats.triples import blocks_of_triples
-from sparsecluster.rows.parameters import check_number
 
 RAW = "raw/X"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -34,41 +31,15 @@ _CHUNK_SLACK = 4096  # bytes by which filters may make a chunk larger
 
 
 class H5adSource(Source):
-    """A matrix of an AnnData file, with the names of its variables.
-
-    Parameters
-    ----------
-    layer : str or None
-        Name of a layer instead of ``X``; "raw/X" is that of ``raw``, with its own variables.
-    block_entries : int
-        Largest number of entries in a block, except for longer rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import h5py
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "cells.h5ad")
-    ...     with h5py.File(path, "w") as file:
-    ...         file["layers/counts"] = np.array([[0, 2, 0], [1, 0, 3]])
-    ...     [block.data.tolist() for block in H5adSource(path, layer="counts").blocks()]
-    [[2.0, 1.0, 3.0]]
-    """
+    """A matrix of an AnnData file, with the names of its variables: ``X``, a layer, or "raw/X",
+    that of ``raw``, with its own variables."""
 
     options = (Option("layer", "Layer to take instead of X, or raw/X."),)
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        layer: str | None = None,
-        block_entries: int = BLOCK_ENTRIES,
-    ) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
+    def __init__(self, path: Path, *, layer: str | None = None, **blocks: int) -> None:
+        super().__init__(path, **blocks)
         self.layer = layer
         self.raw = layer == RAW
-        self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
         h5py = load_h5py()
@@ -139,12 +110,8 @@ class H5adSource(Source):
             block_entries=self.block_entries,
         )
 
-    def _arrays(self, group: Any) -> tuple[Numbers, Numbers, Numbers]:
-        return (
-            _Dataset(self.path, group, "indptr"),
-            _Dataset(self.path, group, "indices"),
-            _Dataset(self.path, group, "data"),
-        )
+    def _arrays(self, group: Any) -> list[Numbers]:
+        return [_Dataset(self.path, group, name) for name in ("indptr", "indices", "data")]
 
     def _names(self, file: Any, n_columns: int) -> np.ndarray | None:
         """The index of the variables; None where the file has none."""

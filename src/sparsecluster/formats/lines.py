@@ -5,31 +5,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from numbers import Integral
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.formats.compressed import BLOCK_ENTRIES
 from sparsecluster.formats.files import BLOCK_BYTES, open_stream, whole_lines
 from sparsecluster.formats.limits import refuse_empty_rows
 from sparsecluster.formats.source import Block, ReadError, Source
 from sparsecluster.formats.triples import Triples, blocks_of_triples
-from sparsecluster.rows.parameters import check_number
 
 LONGEST_NUMBER = 100  # characters
 NUMBERS = 1 << 16  # that are converted at a time
 INEXACT_IN_FLOAT32 = 1 << 24  # the next whole number is rounded to this one
-
-
-def checked_dtype(dtype: str) -> str:
-    """The name of a type of values; ValueError where it is none."""
-    if dtype not in ("float32", "float64"):
-        raise ValueError(f'dtype must be "float32" or "float64", got {dtype!r}.')
-    return dtype
 
 
 class NumberLines:
@@ -44,15 +34,7 @@ class NumberLines:
         self._chunk = memoryview(b"")
         self._n_threads = n_threads
 
-    def __enter__(self) -> NumberLines:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._stream.close()
 
     def next_line(self) -> str:
@@ -209,16 +191,16 @@ class NumberLinesSource(Source):
         *,
         dtype: Literal["float32", "float64"] = "float32",
         n_threads: int = 1,
-        block_entries: int = BLOCK_ENTRIES,
+        **blocks: int,
     ) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
-        self.dtype = checked_dtype(dtype)
+        super().__init__(path, **blocks)
+        self.dtype = dtype
         self.n_threads = n_threads
-        self.block_entries = block_entries
 
-    def _lines(self) -> NumberLines:
-        return NumberLines(self.path, block_entries=self.block_entries, n_threads=self.n_threads)
+    def _lines(self) -> closing[NumberLines]:
+        return closing(
+            NumberLines(self.path, block_entries=self.block_entries, n_threads=self.n_threads)
+        )
 
     @abstractmethod
     def _triples(self) -> Iterator[Triples]:

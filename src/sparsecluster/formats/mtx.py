@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sparsecluster.formats.compressed import BLOCK_ENTRIES, checked_shape
+from sparsecluster.formats.compressed import checked_shape
 from sparsecluster.formats.lines import NumberLines, NumberLinesSource
 from sparsecluster.formats.source import Block, Option, ReadError
 from sparsecluster.formats.triples import Triples
@@ -39,29 +39,9 @@ class _Header(NamedTuple):
 class MtxSource(NumberLinesSource):
     """A matrix in the Matrix Market exchange format (.mtx), compressed or not.
 
-    The entries may come in any order; those of the same place are summed.
-
-    Parameters
-    ----------
-    transpose : bool
-        Take the columns as rows, as for the genes x cells of 10x Genomics.
-    dtype : {"float32", "float64"}
-        Type of the values; each is rounded once, from its decimal digits. Whole numbers that are
-        too large to be exact are refused.
-    n_threads : int
-        Threads that read text.
-    block_entries : int
-        Largest number of entries in a block, except for longer rows.
-
-    Examples
-    --------
-    >>> text = "%%MatrixMarket matrix coordinate real general\\n2 3 2\\n1 3 0.5\\n2 1 2\\n"
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "small.mtx")
-    ...     _ = path.write_text(text)
-    ...     [block.indices.tolist() for block in MtxSource(path).blocks()]
-    [[2, 0]]
+    The entries may come in any order; those of the same place are summed. With `transpose` the
+    columns are the rows, as for the genes x cells of 10x Genomics. Whole numbers that are too large
+    to be exact are refused.
     """
 
     options = (Option("transpose", "Take the columns for rows.", bool),)
@@ -73,9 +53,9 @@ class MtxSource(NumberLinesSource):
         transpose: bool = False,
         dtype: Literal["float32", "float64"] = "float32",
         n_threads: int = 1,
-        block_entries: int = BLOCK_ENTRIES,
+        **blocks: int,
     ) -> None:
-        super().__init__(path, dtype=dtype, n_threads=n_threads, block_entries=block_entries)
+        super().__init__(path, dtype=dtype, n_threads=n_threads, **blocks)
         self.transpose = transpose
 
     def blocks(self) -> Iterator[Block]:

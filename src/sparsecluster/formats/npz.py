@@ -9,7 +9,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,8 +17,8 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from sparsecluster.formats.compressed import (
-    BLOCK_ENTRIES,
     Numbers,
+    checked_block,
     checked_shape,
     csc_triples,
     csr_blocks,
@@ -32,7 +31,6 @@ from sparsecluster.formats.compressed import (
 from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
 from sparsecluster.formats.source import Block, ReadError, Source
 from sparsecluster.formats.triples import Triples, blocks_of_triples
-from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.resources import available_memory
 
 ZIP_MAGIC = b"PK"
@@ -60,27 +58,7 @@ class NpzSource(Source):
     """A scipy.sparse matrix in a file by ``scipy.sparse.save_npz``, compressed or not.
 
     CSR, CSC and COO are read piece by piece; BSR and DIA, which scipy converts, at once.
-
-    Parameters
-    ----------
-    block_entries : int
-        Largest number of entries in a block, except for longer rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import scipy.sparse as sp
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "eye.npz")
-    ...     sp.save_npz(path, sp.eye_array(3, format="csr"))
-    ...     [block.indices.tolist() for block in NpzSource(path, block_entries=2).blocks()]
-    [[0, 1], [2]]
     """
-
-    def __init__(self, path: Path, *, block_entries: int = BLOCK_ENTRIES) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
-        self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
         if first_bytes(self.path, len(ZIP_MAGIC)) != ZIP_MAGIC:
@@ -185,25 +163,15 @@ class NpzSource(Source):
         if check is not None:
             check(full_check=True)
         matrix = matrix.tocsr()
-        value_type(self.path, matrix.dtype)
-        yield from csr_blocks(
+        yield checked_block(
             self.path,
-            *(_InMemory(name, getattr(matrix, name)) for name in ("indptr", "indices", "data")),
-            shape=matrix.shape,
-            block_entries=self.block_entries,
+            matrix.indptr.astype(np.int64),
+            matrix.indices,
+            matrix.data.astype(value_type(self.path, matrix.dtype), copy=False),
+            n_columns=matrix.shape[1],
+            first_row=0,
+            done=1.0,
         )
-
-
-class _InMemory(Numbers):
-    """An array in memory, read from front to back."""
-
-    def __init__(self, name: str, array: np.ndarray) -> None:
-        self.name, self.size, self.dtype = name, len(array), array.dtype
-        self._rest = array
-
-    def read(self, count: int) -> np.ndarray:
-        part, self._rest = self._rest[:count], self._rest[count:]
-        return part
 
 
 class _Member(Numbers):
@@ -261,27 +229,7 @@ def read_npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, 
 
 
 class NpySource(Source):
-    """A dense matrix in a file by ``numpy.save``; its zeros are left out.
-
-    Parameters
-    ----------
-    block_entries : int
-        Largest number of cells that are read at once, except for longer rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "dense.npy")
-    ...     np.save(path, np.array([[0.0, 2.0], [0.0, 0.0], [1.0, 3.0]]))
-    ...     [block.data.tolist() for block in NpySource(path).blocks()]
-    [[2.0, 1.0, 3.0]]
-    """
-
-    def __init__(self, path: Path, *, block_entries: int = BLOCK_ENTRIES) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
-        self.block_entries = block_entries
+    """A dense matrix in a file by ``numpy.save``; its zeros are left out."""
 
     def blocks(self) -> Iterator[Block]:
         if first_bytes(self.path, len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:

@@ -1,50 +1,46 @@
-"""Sparse matrices in Parquet and Arrow files: lists of indices and values, one of each for a row of
-the matrix, or a table of (row, column, value)."""
+"""Parquet and Arrow files: sparse matrices, as lists of indices and values, one of each for a row
+of the matrix, or as a table of (row, column, value); and columns of text."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sparsecluster.formats.claims import arrow_claims, parquet_claims
+from sparsecluster.formats.arrow import (
+    BROKEN,
+    STRINGS,
+    TEXT_LINES,
+    Strings,
+    is_type,
+    load_pyarrow,
+    open_table,
+    refuse_claims,
+)
 from sparsecluster.formats.compressed import (
-    BLOCK_ENTRIES,
     checked_block,
     checked_shape,
-    first_bytes,
     reading,
+    runs,
     value_type,
 )
-from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
-from sparsecluster.formats.source import Block, Option, ReadError, Source
-from sparsecluster.formats.triples import Triples, blocks_of_triples
-from sparsecluster.rows.parameters import check_number
-from sparsecluster.rows.rows import MAX_INDEX
-
-PARQUET_MAGIC = b"PAR1"
-ARROW_MAGIC = b"ARROW1"
-ARROW_START = 8  # the first message of a file that starts so
-STREAM_MAGIC = b"\xff\xff\xff\xff"
-_BROKEN = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    RuntimeError,
-    NotImplementedError,
-    MemoryError,  # lengths of broken files are allocated
-    struct.error,
+from sparsecluster.formats.files import FileStream
+from sparsecluster.formats.limits import refuse_empty_rows
+from sparsecluster.formats.source import (
+    COLUMNS,
+    ID_COLUMN,
+    Block,
+    IfThere,
+    ReadError,
+    Source,
 )
-LIST_LINES = 1 << 12  # of lists that are read at once, some thousand entries each at most
-ENTRY_LINES = 1 << 18  # of single entries
+from sparsecluster.formats.text import COLUMN, Document, TextSource
+from sparsecluster.formats.triples import Triples, blocks_of_triples
+from sparsecluster.rows.rows import MAX_INDEX
 
 
 class ParquetSource(Source):
@@ -52,72 +48,54 @@ class ParquetSource(Source):
 
     Two layouts are read: a line for each row of the matrix, with a list of indices and one of
     values; or a line for each entry, with its row, column and value, in any order. Indices count
-    from zero. Names that are not given are found where only one choice is possible.
-
-    Parameters
-    ----------
-    columns : tuple of str or None
-        Two names: the columns of lists, indices and values. Three: those of single entries, with
-        row, column and value. Where they are not given: "indices" and "values", or the only list of
-        integers and the only list of floats; or "row", "column" (or "col") and "value".
-    block_entries : int
-        Largest number of entries in a block, except for longer rows.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import pyarrow, pyarrow.parquet
-    >>> table = pyarrow.table({"terms": [[0, 4], [2]], "tfidf": [[0.6, 0.8], [1.0]]})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "documents.parquet")
-    ...     pyarrow.parquet.write_table(table, path)
-    ...     [block.indptr.tolist() for block in ParquetSource(path).blocks()]
-    [[0, 2, 3]]
+    from zero. `columns` names the two, or the three. Where they are not given: "indices" and
+    "values", or the only list of integers and the only list of floats; or "row", "column" (or
+    "col") and "value".
     """
 
-    options = (
-        Option(
-            "columns",
-            "Columns by name: indices,values or row,column,value.",
-            parse=lambda names: tuple(names.split(",")),
-        ),
-    )
+    options = (COLUMNS, ID_COLUMN)
 
     def __init__(
         self,
         path: Path,
         *,
         columns: tuple[str, ...] | None = None,
-        block_entries: int = BLOCK_ENTRIES,
+        id_column: str | None = None,
+        **blocks: int,
     ) -> None:
-        super().__init__(path)
-        check_number("block_entries", block_entries, Integral, 1)
+        super().__init__(path, **blocks)
         if columns is not None and len(columns) not in (2, 3):
             raise ValueError(
                 f"columns must name two columns of lists (indices and values) or three of entries "
                 f"(row, column and value), got {columns!r}."
             )
+        self.id_column = id_column
         none = (None, None, None)
         self.lists = columns if columns is not None and len(columns) == 2 else none
         self.entries = columns if columns is not None and len(columns) == 3 else none
-        self.block_entries = block_entries
 
     def blocks(self) -> Iterator[Block]:
-        with reading(self.path, *_BROKEN):
-            with _table(self.path) as table:
-                lists, entries = self._columns(table.schema)
-            _refuse_claims(self.path, lists or entries)
+        with reading(self.path, *BROKEN):
+            with open_table(self.path) as table:
+                lists, entries = self.layout(table.schema)
+                ids = ids_in(self.path, self.id_column, table.schema.names)
+            refuse_claims(self.path, [*(lists or entries), *([ids] if ids else [])])
             if lists is not None:
-                yield from self._from_lists(lists)
+                yield from self._from_lists(lists, ids)
+            elif ids is not None:
+                raise ReadError(
+                    f"{self.path}: a table of single entries has no ids of rows; its rows are "
+                    f"known by number."
+                )
             else:
                 yield from self._from_entries(entries)
 
     def lines_are_rows(self) -> bool:
         """Whether each line of the table is a row of the matrix, not an entry."""
-        with reading(self.path, *_BROKEN), _table(self.path) as table:
-            return self._columns(table.schema)[0] is not None
+        with reading(self.path, *BROKEN), open_table(self.path) as table:
+            return self.layout(table.schema)[0] is not None
 
-    def _columns(self, schema: Any) -> tuple[list[str] | None, list[str]]:
+    def layout(self, schema: Any) -> tuple[list[str] | None, list[str]]:
         """The two columns of lists, or None and the three columns of entries."""
         types = dict(zip(schema.names, schema.types, strict=True))
         numbers = ("floating", "integer", "boolean")
@@ -148,14 +126,15 @@ class ParquetSource(Source):
             f"single entries (row, column, value), as the columns."
         )
 
-    def _from_lists(self, names: list[str]) -> Iterator[Block]:
-        pa = _pyarrow()
-        first_row = 0
-        with _table(self.path, LIST_LINES) as table:
+    def _from_lists(self, names: list[str], of_ids: str | None) -> Iterator[Block]:
+        pa = load_pyarrow()
+        first_row, strings = 0, Strings(self.path)
+        with open_table(self.path, TEXT_LINES) as table:
             kind = value_type(
                 self.path, np.dtype(table.schema.field(names[1]).type.value_type.to_pandas_dtype())
             )
-            for batch, done in table.batches(names):
+            for batch, done in table.batches([*names, *([of_ids] if of_ids else [])]):
+                ids = np.array(strings.of(batch, of_ids, first_row), object) if of_ids else None
                 indices, values = (batch.column(name) for name in names)
                 self._check_lists(indices, values, first_row)
                 indptr = np.zeros(len(batch) + 1, np.int64)
@@ -163,9 +142,9 @@ class ParquetSource(Source):
                 np.cumsum(lengths, out=indptr[1:])
                 columns = indices.flatten().to_numpy(zero_copy_only=False)
                 data = values.flatten().to_numpy(zero_copy_only=False)
-                for begin, end in _runs(indptr, self.block_entries):
+                for begin, end in runs(indptr, self.block_entries):
                     part = slice(int(indptr[begin]), int(indptr[end]))
-                    yield checked_block(
+                    block = checked_block(
                         self.path,
                         indptr[begin : end + 1] - indptr[begin],
                         columns[part].astype(np.int64),
@@ -174,6 +153,7 @@ class ParquetSource(Source):
                         first_row=first_row + begin,
                         done=done,
                     )
+                    yield block if ids is None else replace(block, ids=ids[begin:end])
                 first_row += len(batch)
                 checked_shape(self.path, first_row, 0)
 
@@ -199,7 +179,7 @@ class ParquetSource(Source):
             )
 
     def _from_entries(self, names: list[str]) -> Iterator[Block]:
-        with _table(self.path) as table:
+        with open_table(self.path) as table:
             types = [table.schema.field(name).type for name in names]
         dtype = value_type(self.path, np.dtype(types[2].to_pandas_dtype()))
         n_rows = n_columns = n_entries = 0
@@ -218,7 +198,7 @@ class ParquetSource(Source):
         )
 
     def _triples(self, names: list[str], dtype: type) -> Iterator[Triples]:
-        with reading(self.path, *_BROKEN), _table(self.path) as table:
+        with reading(self.path, *BROKEN), open_table(self.path) as table:
             position = 0
             for batch, done in table.batches(names):
                 for name in names:
@@ -238,39 +218,12 @@ class ParquetSource(Source):
                 position += len(batch)
 
 
-def _runs(indptr: np.ndarray, block_entries: int) -> Iterator[tuple[int, int]]:
-    """Runs of rows of at most so many entries."""
-    begin = 0
-    while begin < len(indptr) - 1:
-        end = int(np.searchsorted(indptr, indptr[begin] + block_entries, side="right")) - 1
-        end = max(end, begin + 1)
-        yield begin, end
-        begin = end
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.ipc
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError(
-            "Reading Parquet and Arrow files needs pyarrow: pip install 'sparsecluster[parquet]'."
-        ) from None
-    return pyarrow
-
-
-def _is(kind: Any, *families: str) -> bool:
-    """Whether an Arrow type is of one of these families ("integer", "floating", ...)."""
-    return any(getattr(_pyarrow().types, f"is_{family}")(kind) for family in families)
-
-
 def _names_of(types: dict[str, Any], *families: str, lists: bool = False) -> list[str]:
     """The columns of numbers of these families, or of lists of them."""
     if lists:
         is_list = ("list", "large_list", "fixed_size_list")
-        types = {name: kind.value_type for name, kind in types.items() if _is(kind, *is_list)}
-    return [name for name, kind in types.items() if _is(kind, *families)]
+        types = {name: kind.value_type for name, kind in types.items() if is_type(kind, *is_list)}
+    return [name for name, kind in types.items() if is_type(kind, *families)]
 
 
 def _pick(given: str | None, usual: tuple[str, ...], fit: list[str], likely: list[str]) -> str:
@@ -283,71 +236,42 @@ def _pick(given: str | None, usual: tuple[str, ...], fit: list[str], likely: lis
     return likely[0] if len(likely) == 1 else ""
 
 
-class _Table(NamedTuple):
-    """The columns of a file and, for some of them, its batches with the share that was read."""
-
-    schema: Any
-    batches: Callable[[list[str]], Iterator[tuple[Any, float]]]
-
-
-@contextmanager
-def _table(path: Path, n_lines: int = ENTRY_LINES) -> Iterator[_Table]:
-    """Open a file of any of the formats, by its first bytes."""
-    pa = _pyarrow()
-    magic = first_bytes(path, 6)
-    if magic.startswith(PARQUET_MAGIC):
-        with pa.parquet.ParquetFile(path, buffer_size=1 << 20) as parquet:
-            yield _Table(
-                parquet.schema_arrow, lambda names: _parquet_batches(parquet, names, n_lines)
-            )
-    elif magic == ARROW_MAGIC or magic.startswith(STREAM_MAGIC):
-        with _arrow(path) as source, pa.ipc.open_stream(source) as reader:
-            yield _Table(
-                reader.schema, lambda names: _arrow_batches(source, reader, names, n_lines)
-            )
-    else:
+def ids_in(path: Path, wanted: str | None, names: list[str]) -> str | None:
+    """The column with the names of rows; None where there is none, and none was asked for."""
+    if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
+        return None
+    if wanted not in names:
         raise ReadError(
-            f"{path} is not a Parquet, Feather (version 2) or Arrow file, by its first bytes. "
-            f"Write it with pyarrow.parquet.write_table or pyarrow.feather.write_feather."
+            f"{path}: there is no column {wanted!r}. Pass one of "
+            f"{', '.join(repr(name) for name in names[:30])} as id_column."
         )
+    return wanted
 
 
-@contextmanager
-def _arrow(path: Path) -> Iterator[Any]:
-    """An Arrow file at the start of its messages. A file is a stream between its first bytes and an
-    index, which is left alone: it could name other messages than those that were looked at."""
-    with _pyarrow().memory_map(str(path)) as source:
-        if first_bytes(path, len(ARROW_MAGIC)) == ARROW_MAGIC:
-            source.seek(ARROW_START)
-        yield source
+class ParquetTextSource(TextSource):
+    """A column of text in a Parquet, Feather or Arrow file."""
+
+    options = (COLUMN, ID_COLUMN, *(one for one in TextSource.options if one.name != "encoding"))
+
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        path, row, strings = stream.path, 0, Strings(stream.path)
+        with reading(path, *BROKEN), open_table(path, TEXT_LINES) as table:
+            of_ids = ids_in(path, self.id_column, table.schema.names)
+            column = self._column_of(texts_in(table.schema), path)
+            names = [column, *([of_ids] if of_ids else [])]
+            refuse_claims(path, names)
+            for batch, _ in table.batches(names):
+                texts = strings.of(batch, column, row)
+                ids = strings.of(batch, of_ids, row) if of_ids else [None] * len(texts)
+                yield from zip(texts, ids, strict=True)
+                row += len(texts)
 
 
-def _refuse_claims(path: Path, names: list[str]) -> None:
-    """Refuse a file whose few bytes stand for very many values."""
-    if first_bytes(path, len(PARQUET_MAGIC)) == PARQUET_MAGIC:
-        claimed = parquet_claims(path, names)
-    else:
-        with _arrow(path) as source:
-            claimed = arrow_claims(_pyarrow().ipc.MessageReader.open_stream(source))
-    refuse_growth(path, claimed, path.stat().st_size)
-
-
-def _parquet_batches(parquet: Any, names: list[str], n_lines: int) -> Iterator[tuple[Any, float]]:
-    """Batches of so many lines. The file's metadata about columns would tell how long lists are,
-    but where they are broken, to ask pyarrow for them ends the process."""
-    read, claimed = 0, max(parquet.metadata.num_rows, 1)
-    for batch in parquet.iter_batches(n_lines, columns=names):
-        read += len(batch)
-        yield batch, min(1.0, read / claimed)
-
-
-def _arrow_batches(
-    source: Any, reader: Any, names: list[str], n_lines: int
-) -> Iterator[tuple[Any, float]]:
-    """The batches of an Arrow file or stream, whose buffers are not trusted."""
-    for batch in reader:
-        done = source.tell() / source.size()
-        chosen = batch.select(names)
-        chosen.validate(full=True)
-        for begin in range(0, len(chosen), n_lines):
-            yield chosen.slice(begin, n_lines), done
+def texts_in(schema: Any) -> list[str]:
+    """The names of the columns of text."""
+    found = dict(zip(schema.names, schema.types, strict=True))
+    kinds = {
+        name: kind.value_type if is_type(kind, "dictionary") else kind
+        for name, kind in found.items()
+    }
+    return [name for name, kind in kinds.items() if is_type(kind, *STRINGS)]

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sparsecluster.formats.files import open_stream
+from sparsecluster.formats.foreign import refuse_foreign
+from sparsecluster.formats.inputs import Inputs, ending
+from sparsecluster.formats.several import SeveralSource
 from sparsecluster.formats.source import Option, ReadError, Source
 from sparsecluster.rows.parameters import check_name
 
-COMPRESSED = (".gz", ".bz2", ".zst")
 LOOKED_AT = 1 << 16  # bytes of a file that tell its format
 LINES_LOOKED_AT = 20
 
@@ -56,6 +58,9 @@ FORMATS = {
     "txt": Format("text", "LinesSource", (".txt",)),
     "jsonl": Format("text", "JsonLinesSource", (".jsonl", ".ndjson")),
     "csv": Format("text", "CsvSource", (".csv", ".tsv")),
+    "texts": Format("text", "FilesSource"),
+    "parquet-text": Format("parquet", "ParquetTextSource"),
+    "table": Format("table", "TableSource"),
 }
 
 
@@ -70,10 +75,11 @@ def detect(path: Path) -> str:
     """The name of the format of a file; what is written in it counts more than its ending."""
     with open_stream(path) as stream:
         start = stream.read(LOOKED_AT)
+    refuse_foreign(path, start)
     for name, format in FORMATS.items():
         if format.magic and start.startswith(format.magic):
             return name
-    suffix = _suffix(path)
+    suffix = ending(path)
     named = next((name for name, one in FORMATS.items() if suffix in one.suffixes), None)
     if named not in (None, "txt"):
         return str(named)
@@ -82,19 +88,14 @@ def detect(path: Path) -> str:
         return "docword"
     if _looks_like_svmlight(lines):
         return "svmlight"
+    if named is None and lines[0].lstrip(b"\xef\xbb\xbf ").startswith(b'{"'):
+        return "jsonl"
     if named is None:
         raise ReadError(
             f"{path}: neither its name nor its first lines tell its format. Pass one of "
             f"{', '.join(FORMATS)} as the format."
         )
     return named
-
-
-def _suffix(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    while suffixes and suffixes[-1] in COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
 
 
 def _looks_like_svmlight(lines: list[bytes]) -> bool:
@@ -110,21 +111,36 @@ def _looks_like_svmlight(lines: list[bytes]) -> bool:
     return alike and any(b":" in line for line in filled)
 
 
-def format_of(path: Path, format: str | None) -> str:
-    """The name of the format of a file: the one that was given, or the one that it has."""
-    if not path.exists():
-        raise ReadError(f"{path} does not exist.")
-    if path.is_dir():
-        raise ReadError(f"{path} is a folder, and not a store.")
-    if not path.is_file():
-        raise ReadError(
-            f"{path} is a pipe or a device. Write it to a file first: it is read twice."
-        )
-    return format or detect(path)
+def format_of(
+    inputs: Inputs, format: str | None, options: dict[str, Any], terms: bool | None = None
+) -> str:
+    """The name of the format of some files: the one that was given, or the one that they have.
+
+    A folder of .txt files has a document in each. Where a format can hold text or numbers, the
+    options decide, then `terms`: whether columns are to be terms.
+    """
+    if format is not None:
+        return format
+    if inputs.path.is_dir() and {ending(file) for file in inputs.files} == {".txt"}:
+        return "texts"
+    first, *others = inputs.files
+    found = detect(first)
+    for other in others:
+        if (its := detect(other)) != found:
+            raise ReadError(
+                f"{inputs.path}: files that are read as one must have one format, but {first} is "
+                f"{found} and {other} is {its}. Name the right ones by a pattern, as in "
+                f"'{first.parent}/*{first.suffix}'."
+            )
+    if found not in ("csv", "parquet"):
+        return found
+    from sparsecluster.formats.kinds import kind_of
+
+    return kind_of(found, first, options, terms)
 
 
 def open_source(
-    path: Path,
+    inputs: Inputs,
     format: str,
     options: dict[str, Any],
     *,
@@ -134,20 +150,21 @@ def open_source(
     like: bool = False,
     vocabulary: Any = None,
 ) -> Source:
-    """The reader of a file, with those options that were given; others than its own are refused.
+    """The reader of some files, with those options that were given; others than its own are
+    refused.
 
-    With `whole` the file may come as one block; with `like` its rows are to be like others, by
+    With `whole` a file may come as one block; with `like` its rows are to be like others, by
     their `vocabulary` where columns are terms. What a reader cannot do by itself is done to its
     blocks.
     """
     reader = FORMATS[format].reader
     known = {option.name: option for option in reader.options}
-    check_belong(options, set(known), f"{path}, which is read as {format}")
+    check_belong(options, set(known), f"{inputs.path}, which is read as {format}")
     for name, value in options.items():
         known[name].check(value)
     if like:
         options = reader.options_of_others | options
-    shared: dict[str, Any] = {"n_threads": n_threads}
+    shared: dict[str, Any] = {"n_threads": n_threads, "files": inputs.files}
     if dtype is not None:
         shared["dtype"] = dtype
     if whole:
@@ -155,7 +172,13 @@ def open_source(
     if vocabulary is not None:
         shared["vocabulary"] = vocabulary
     takes = inspect.signature(reader).parameters
-    return reader(path, **options, **{key: shared[key] for key in shared.keys() & takes.keys()})
+    given = {**options, **{key: shared[key] for key in shared.keys() & takes.keys()}}
+    if "files" in takes:
+        return reader(inputs.path, **given)
+    sources = [reader(file, **given) for file in inputs.files]
+    if len(sources) == 1:
+        return sources[0]
+    return SeveralSource(inputs.path, sources, typed=dtype is not None)
 
 
 def check_belong(options: dict[str, Any], known: set[str], target: str) -> None:

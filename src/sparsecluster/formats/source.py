@@ -13,6 +13,8 @@ import numpy as np
 
 from sparsecluster.rows.errors import ReadError
 
+BLOCK_ENTRIES = 2_000_000
+
 __all__ = ["Block", "Labels", "Option", "ReadError", "Source"]
 
 
@@ -32,6 +34,18 @@ class Option:
         """Refuse anything but True and False for a flag; the reader checks the rest."""
         if self.kind is bool and not isinstance(value, bool):
             raise ValueError(f"{self.name} must be True, False or None, got {value!r}.")
+
+
+COLUMNS = Option(
+    "columns",
+    "Columns by name: those of a table of numbers; or indices,values or row,column,value.",
+    parse=lambda names: tuple(names.split(",")),
+)
+ID_COLUMN = Option("id_column", "Column, or field, with the names of rows.")
+
+
+class IfThere(str):
+    """The name of a column that a recipe knows, and that another file need not have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +77,8 @@ class Source(ABC):
     """A file of rows. What its attributes say holds after the last block only.
 
     A reader takes its path, its own `options`, and what it can do of `dtype`, `n_threads`,
-    `block_bytes` (None: the whole file at once) and, for terms, `vocabulary`, as keywords.
+    `block_bytes` (None: the whole file at once) and, for terms, `vocabulary`, as keywords. A block
+    has at most `block_entries` entries, except for longer rows.
     """
 
     #: its own options
@@ -85,8 +100,9 @@ class Source(ABC):
     #: number of different labels, where the file tells it
     n_labels: int | None = None
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, block_entries: int = BLOCK_ENTRIES) -> None:
         self.path = path
+        self.block_entries = block_entries
 
     def options_found(self) -> dict[str, Any]:
         """Options by which another file is read in the same way, as this file showed them."""

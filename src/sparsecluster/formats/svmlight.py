@@ -26,38 +26,10 @@ class SvmlightSource(Source):
     Lines without any of these are left out, queries are ignored. Explicit zeros are kept. Rows may
     be unsorted; a column that occurs twice in a row is refused.
 
-    Parameters
-    ----------
-    path : Path
-        The file; plain, or compressed with gzip, bzip2 or zstd.
-    dtype : {"float32", "float64"}
-        Type of the values; each is rounded once, from its decimal digits.
-    zero_based : bool, "auto" or "told"
-        Whether columns count from zero. "auto": from one, if no column zero occurs; "told": the
-        file must tell it, by a first line of counts. Behind a first
-        line of counts they always do.
-    n_threads : int
-        Threads that parse.
-    block_bytes : int or None
-        Bytes of text a block; None for the whole file as one block, mapped into memory if it is
-        not compressed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from sparsecluster.formats.svmlight import SvmlightSource
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "rows.txt")
-    ...     _ = path.write_text("1 1:0.5 3:2\\n-1 2:1.5\\n")
-    ...     source = SvmlightSource(path)
-    ...     (block,) = source.blocks()
-    >>> block.indptr.tolist(), block.indices.tolist(), block.data.tolist()
-    ([0, 2, 3], [1, 3, 2], [0.5, 2.0, 1.5])
-    >>> block.labels.values.tolist()
-    [1.0, -1.0]
-    >>> source.first_column
-    1
+    `zero_based` says whether columns count from zero. "auto": from one, if no column zero occurs;
+    "told": the file must tell it, by a first line of counts, behind which they always do.
+    `block_bytes` are those of text in a block; with None the whole file is one block, mapped into
+    memory if it is not compressed.
     """
 
     options = (
@@ -81,12 +53,6 @@ class SvmlightSource(Source):
         block_bytes: int | None = BLOCK_BYTES,
     ) -> None:
         super().__init__(path)
-        if dtype not in ("float32", "float64"):
-            raise ValueError(f'dtype must be "float32" or "float64", got {dtype!r}.')
-        if not (isinstance(zero_based, bool) or zero_based in ("auto", "told")):
-            raise ValueError(f'zero_based must be True, False or "auto", got {zero_based!r}.')
-        if block_bytes is not None and block_bytes < 1:
-            raise ValueError(f"block_bytes must be at least 1, got {block_bytes!r}.")
         self.dtype = dtype
         self.zero_based = zero_based
         self.n_threads = n_threads

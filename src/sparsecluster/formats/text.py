@@ -1,24 +1,28 @@
-"""Documents as rows of term counts: a line, a field of JSON lines or a column of CSV each, through
-scikit-learn's analyzers."""
+"""Documents as rows of term counts: a line, a field of JSON lines, a column of CSV or a file each,
+through scikit-learn's analyzers."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sparsecluster.formats.files import FileStream, open_stream
-from sparsecluster.formats.limits import LONGEST_TEXT, refuse_empty_rows
-from sparsecluster.formats.source import Block, Option, ReadError, Source
+from sparsecluster.formats.cells import DELIMITER, CsvRows, check_delimiter
+from sparsecluster.formats.files import FileStream, open_stream, text_lines, whole_text
+from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
+from sparsecluster.formats.source import ID_COLUMN, Block, IfThere, Option, ReadError, Source
 
 BLOCK_TOKENS = 1 << 21
+COLUMN = Option("column", "Column, or field, with the text.")
+
+#: a document, and the name of its row
+Document = tuple[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,9 @@ class TextOptions:
             "".encode(self.encoding)
         except (LookupError, TypeError):
             raise ValueError(f"encoding={self.encoding!r} is not known to Python.") from None
-        if not _is_range(self.ngram_range):
+        bounds = self.ngram_range
+        two = isinstance(bounds, tuple) and [type(bound) for bound in bounds] == [int, int]
+        if not (two and 1 <= bounds[0] <= bounds[1]):
             raise ValueError(
                 f"ngram_range must be two integers from 1 on, the shortest and the longest term, "
                 f"got {self.ngram_range!r}."
@@ -91,11 +97,6 @@ class TextOptions:
         return analyze
 
 
-def _is_range(value: Any) -> bool:
-    whole = isinstance(value, tuple) and all(type(bound) is int for bound in value)
-    return whole and len(value) == 2 and 1 <= value[0] <= value[1]
-
-
 def _stop_words(given: str) -> str | tuple[str, ...]:
     return given if given == "english" else tuple(word for word in given.split(",") if word)
 
@@ -111,8 +112,7 @@ class TextSource(Source):
     """
 
     terms = True
-    options = (
-        Option("column", "Column, or field, with the text."),
+    options: ClassVar[tuple[Option, ...]] = (
         Option("encoding", "Of the file; utf-8 by default.", default="utf-8"),
         Option(
             "lowercase", "Ignore case, or keep it.", bool, True, negative="--keep-case", fixed=True
@@ -143,14 +143,21 @@ class TextSource(Source):
         self,
         path: Path,
         *,
+        files: list[Path] | None = None,
         dtype: str = "float32",
         vocabulary: Iterable[str] | None = None,
+        id_column: str | None = None,
+        delimiter: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(path)
+        self.files = files or [path]
         self.text = TextOptions(**options)
         self.dtype = np.dtype(dtype)
+        self.id_column = id_column
+        self.delimiter = check_delimiter(delimiter)
         self._given = None if vocabulary is None else list(vocabulary)
+        self._done = 0.0  # share of the files that was read
 
     def blocks(self) -> Iterator[Block]:
         """Counts of the terms, numbered as they come."""
@@ -160,44 +167,62 @@ class TextSource(Source):
         fixed = self._given is not None
         if self._given is not None:
             numbers = {term: i for i, term in enumerate(self._given)}
-        indptr, indices, counts = [0], [], []
+        indptr, indices, counts, ids = [0], [], [], []
         n_rows = n_entries = 0
-        with open_stream(self.path) as stream:
-            for document in self._documents(stream):
-                found: dict[int, int] = {}
-                for term in analyze(document) if document else nothing:
-                    number = numbers.get(term)
-                    if number is None:
-                        if fixed:
-                            continue
-                        number = numbers[term] = len(numbers)
-                    found[number] = found.get(number, 0) + 1
-                for number in sorted(found):
-                    indices.append(number)
-                    counts.append(found[number])
-                indptr.append(len(indices))
-                if max(len(indices), len(indptr)) >= BLOCK_TOKENS:
-                    n_rows, n_entries = n_rows + len(indptr) - 1, n_entries + len(indices)
-                    refuse_empty_rows(self.path, n_rows, n_entries)
-                    yield self._block(indptr, indices, counts, stream.done)
-                    indptr, indices, counts = [0], [], []
+        for document, name in self._of_all_files():
+            found: dict[int, int] = {}
+            for term in analyze(document) if document else nothing:
+                number = numbers.get(term)
+                if number is None:
+                    if fixed:
+                        continue
+                    number = numbers[term] = len(numbers)
+                found[number] = found.get(number, 0) + 1
+            for number in sorted(found):
+                indices.append(number)
+                counts.append(found[number])
+            indptr.append(len(indices))
+            if name is not None:
+                ids.append(name)
+            if max(len(indices), len(indptr)) >= BLOCK_TOKENS:
+                n_rows, n_entries = n_rows + len(indptr) - 1, n_entries + len(indices)
+                refuse_empty_rows(self.path, n_rows, n_entries)
+                yield self._block(indptr, indices, counts, ids)
+                indptr, indices, counts, ids = [0], [], [], []
+        self._done = 1.0
         if len(indptr) > 1:
-            yield self._block(indptr, indices, counts, 1.0)
+            yield self._block(indptr, indices, counts, ids)
         self._name_columns(list(numbers))
 
     def documents(self) -> Iterator[str]:
         """The documents as they are, in order."""
-        with open_stream(self.path) as stream:
-            yield from self._documents(stream)
+        return (document for document, _ in self._of_all_files())
+
+    def _of_all_files(self) -> Iterator[Document]:
+        """The documents of one file after the other."""
+        total = sum(path.stat().st_size for path in self.files)
+        read, grown, named = 0, 0, None
+        for path in self.files:
+            with open_stream(path) as stream:
+                size = path.stat().st_size
+                for document, name in self._documents(stream):
+                    self._done = min((read + stream.done * size) / max(total, 1), 1.0)
+                    if named is not None and named != (name is not None):
+                        raise ReadError(f"{path}: only some of the files have ids of rows.")
+                    named = name is not None
+                    yield document, name
+                read, grown = read + size, grown + stream.given
+            refuse_growth(self.path, grown, read)
 
     def _block(
-        self, indptr: list[int], indices: list[int], counts: list[int], done: float
+        self, indptr: list[int], indices: list[int], counts: list[int], ids: list[str]
     ) -> Block:
         return Block(
             indptr=np.array(indptr, dtype=np.int64),
             indices=np.array(indices, dtype=np.int32),
             data=np.array(counts, dtype=self.dtype),
-            done=done,
+            ids=np.array(ids, dtype=object) if ids else None,
+            done=self._done,
         )
 
     def _name_columns(self, terms: list[str]) -> None:
@@ -210,40 +235,30 @@ class TextSource(Source):
         self.feature_names = np.array(terms, dtype=object)
 
     @abstractmethod
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        """The documents of the file, in order."""
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        """The documents of a file, in order."""
 
-    def _lines(self, stream: FileStream, newline: str | None = None) -> Iterator[str]:
-        """The lines of the file with their newlines, none of them too long."""
-        encoding = "utf-8-sig" if self.text.encoding.lower() in ("utf-8", "utf8") else None
-        buffered: Any = stream
-        file = io.TextIOWrapper(buffered, encoding=encoding or self.text.encoding, newline=newline)
-        n_lines = 0
-        while line := file.readline(LONGEST_TEXT + 1):
-            n_lines += 1
-            if len(line) > LONGEST_TEXT:
-                raise ReadError(
-                    f"{self.path}, line {n_lines}: has more than {LONGEST_TEXT:,} characters. "
-                    f"Split the document."
-                )
-            yield line
-
-    def _undecodable(self, line: int, error: UnicodeDecodeError) -> ReadError:
-        return ReadError(
-            f"{self.path}: what follows line {line} is not text in {self.text.encoding} "
-            f"({error.reason}). Pass the encoding of the file, for example latin-1."
-        )
-
-    def _column_of(self, names: list[str], line: int) -> str:
+    def _column_of(self, names: list[str], place: Any) -> str:
         wanted = self.text.column
+        others = [name for name in names if name != self.id_column]
         if wanted is None:
-            if len(names) == 1:
-                return names[0]
+            if len(others) == 1:
+                return others[0]
             wanted = "text"
+        return self._known(wanted, names, place, "the column")
+
+    def _ids_of(self, names: list[str], place: str) -> str | None:
+        """The column with the names of rows; None where there is none, and none was asked for."""
+        wanted = self.id_column
+        if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
+            return None
+        return self._known(wanted, names, place, "id_column")
+
+    def _known(self, wanted: str, names: list[str], place: Any, what: str) -> str:
         if wanted not in names:
+            there = ", ".join(repr(name[:80]) for name in names[:30])
             raise ReadError(
-                f"{self.path}, line {line}: there is no column {wanted!r}. Pass one of "
-                f"{', '.join(repr(name[:80]) for name in names[:30])} as the column."
+                f"{place}: there is no column {wanted!r}. Pass one of {there} as {what}."
             )
         return wanted
 
@@ -251,116 +266,80 @@ class TextSource(Source):
 class LinesSource(TextSource):
     """One document per line."""
 
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        n_lines = 0
-        try:
-            for document in self._lines(stream):
-                n_lines += 1
-                yield document.removesuffix("\n")
-        except UnicodeDecodeError as error:
-            raise self._undecodable(n_lines, error) from None
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        for line in text_lines(stream, self.text.encoding):
+            yield line.removesuffix("\n"), None
 
 
-class RecordsSource(TextSource):
-    """Documents among other fields, which `records` gives too."""
+class FilesSource(TextSource):
+    """One document per file; the names of the files, below the folder that all are in, are ids."""
 
-    def records(self) -> Iterator[tuple[str, Any]]:
-        """The file piece by piece, as it is written and as what that means; a piece that means
-        nothing (a blank line) is no row."""
-        with open_stream(self.path) as stream:
-            yield from self._records(stream)
-
-    @abstractmethod
-    def _records(self, stream: FileStream) -> Iterator[tuple[str, Any]]:
-        """The pieces of an open file."""
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        folder = self.path
+        if not folder.is_dir():
+            folder = Path(os.path.commonpath([path.parent for path in self.files]))
+        yield whole_text(stream, self.text.encoding), stream.path.relative_to(folder).as_posix()
 
 
-class JsonLinesSource(RecordsSource):
+class JsonLinesSource(TextSource):
     """One JSON object per line, one of whose fields is the document; blank lines do not count."""
 
-    def _records(self, stream: FileStream) -> Iterator[tuple[str, Any]]:
-        """Lines with the object or string that each holds."""
-        line = 0
-        try:
-            for line, text in enumerate(self._lines(stream, newline=""), 1):
-                if not text.strip():
-                    yield text, None
-                    continue
-                try:
-                    record = json.loads(text)
-                except (ValueError, RecursionError) as error:
-                    raise ReadError(f"{self.path}, line {line}: not JSON: {error}.") from None
-                if not isinstance(record, str | dict):
-                    raise ReadError(
-                        f"{self.path}, line {line}: an object (or a string) is needed, not "
-                        f"{type(record).__name__}."
-                    )
-                yield text, record
-        except UnicodeDecodeError as error:
-            raise self._undecodable(line, error) from None
+    options = (COLUMN, ID_COLUMN, *TextSource.options)
 
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        column = None
-        for line, (_, record) in enumerate(self._records(stream), 1):
-            if isinstance(record, dict):
-                if column is None or column not in record:
-                    column = self._column_of(list(record), line)
-                record = record[column]
-                if not isinstance(record, str):
-                    raise ReadError(
-                        f"{self.path}, line {line}: the field {column!r} is not a string."
-                    )
-            if record is not None:
-                yield record
+    def records(self, stream: FileStream) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """Every line as it is written, and its object; None for a blank line."""
+        for line, text in enumerate(text_lines(stream, self.text.encoding, newline=""), 1):
+            if not text.strip():
+                yield text, None
+                continue
+            place = f"{stream.path}, line {line}"
+            try:
+                record = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise ReadError(f"{place}: not JSON: {error}.") from None
+            if isinstance(record, str):
+                record = {self.text.column or "text": record}
+            if not isinstance(record, dict):
+                raise ReadError(
+                    f"{place}: an object (or a string) is needed, not {type(record).__name__}."
+                )
+            yield text, record
+
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        column, of_ids, first = None, None, True
+        for line, (_, record) in enumerate(self.records(stream), 1):
+            if record is None:
+                continue
+            place = f"{stream.path}, line {line}"
+            if column is None or column not in record:
+                column = self._column_of(list(record), place)
+            if not isinstance(record[column], str):
+                raise ReadError(f"{place}: the field {column!r} is not a string.")
+            if first:
+                of_ids, first = self._ids_of(list(record), place), False
+            name = None
+            if of_ids is not None:
+                name = record[self._known(of_ids, list(record), place, "id_column")]
+                if isinstance(name, bool) or not isinstance(name, str | int | float):
+                    raise ReadError(f"{place}: the id is neither a string nor a number.")
+                name = str(name)
+            yield record[column], name
 
 
-class CsvSource(RecordsSource):
-    """A table with a header line, one of whose columns is the document; by commas or, for .tsv, by
-    tabs."""
+class CsvSource(TextSource):
+    """A table with a header line, one of whose columns is the document."""
 
-    @property
-    def delimiter(self) -> str:
-        """What separates the columns."""
-        return "\t" if ".tsv" in self.path.suffixes else ","
+    options = (COLUMN, ID_COLUMN, DELIMITER, *TextSource.options)
 
-    def _records(self, stream: FileStream) -> Iterator[tuple[str, list[str]]]:
-        """The header, then the rows, as lists of fields; a blank line is an empty one. Quotes that
-        are open at the end of the file are closed."""
-        csv.field_size_limit(LONGEST_TEXT)
-        taken = list[str]()  # lines that the parser took for a record
+    def csv_rows(self, stream: FileStream) -> CsvRows:
+        """The rows of a file, all columns of them."""
+        return CsvRows(stream, self.text.encoding, self.delimiter)
 
-        def lines() -> Iterator[str]:
-            for line in self._lines(stream, newline=""):
-                taken.append(line)
-                yield line
-            taken.append('"')  # the parser asks for another line only within quotes
-
-        reader = csv.reader(lines(), delimiter=self.delimiter)
-        width = None
-        try:
-            for fields in reader:
-                width = len(fields) if width is None else width
-                if fields and len(fields) != width:
-                    raise ReadError(
-                        f"{self.path}, line {reader.line_num}: {len(fields)} columns, where the "
-                        f"header has {width}."
-                    )
-                yield "".join(taken), fields
-                taken.clear()
-        except csv.Error as error:
-            raise ReadError(
-                f"{self.path}, line {reader.line_num}: {error}. Check its quotes, or split the "
-                f"document."
-            ) from None
-        except UnicodeDecodeError as error:
-            raise self._undecodable(reader.line_num, error) from None
-        if width is None:
-            raise ReadError(f"{self.path} is empty: a header line is needed.")
-
-    def _documents(self, stream: FileStream) -> Iterator[str]:
-        records = self._records(stream)
-        _, header = next(records)
-        place = header.index(self._column_of(header, 1))
-        for _, fields in records:
-            if fields:
-                yield fields[place]
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        rows = self.csv_rows(stream)
+        first_line = f"{stream.path}, line 1"
+        place = rows.header.index(self._column_of(rows.header, first_line))
+        of_ids = self._ids_of(rows.header, first_line)
+        id_place = None if of_ids is None else rows.header.index(of_ids)
+        for _, row in rows:
+            yield row[place], None if id_place is None else row[id_place]

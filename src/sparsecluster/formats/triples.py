@@ -68,31 +68,16 @@ def blocks_of_triples(
 ) -> Iterator[Block]:
     """The rows of a matrix whose entries come in any order; duplicates are summed.
 
-    Parameters
-    ----------
-    read : callable
-        Gives all entries from the start whenever it is called, checked. It is called twice: to look
-        whether the rows ascend, which ends where they do not, and to read.
-    block_entries : int
-        Largest number of entries in a block, except for longer rows; also of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> entries = Triples(np.array([1, 0, 1]), np.array([2, 0, 1]), np.array([5.0, 3.0, 4.0]), 1.0)
-    >>> shape = {"n_rows": 2, "n_columns": 3}
-    >>> blocks = blocks_of_triples(
-    ...     Path("x"), lambda: iter([entries]), **shape, dtype=np.float64, block_entries=10
-    ... )
-    >>> [block.data.tolist() for block in blocks]
-    [[3.0, 4.0, 5.0]]
+    `read` gives all entries from the start whenever it is called, checked. It is called twice: to
+    look whether the rows ascend, which ends where they do not, and to read. Blocks have at most
+    `block_entries` entries, except for longer rows, and rows.
     """
     cutter = _Cutter(path, n_columns, dtype, block_entries)
     if _ascend(read()):
         yield from _in_order(read(), n_rows, cutter)
     else:
         try:
-            yield from _in_any_order(read(), range(n_rows), cutter, _Count())
+            yield from _in_any_order(read(), range(n_rows), cutter)
         except OSError as error:
             raise ReadError(
                 f"{path}: the rows are not in order and were to be sorted in a temporary file in "
@@ -183,35 +168,25 @@ def _in_order(chunks: Iterable[Triples], n_rows: int, cutter: _Cutter) -> Iterat
     yield from cutter.cut(cutter.join(held), range(first, n_rows))
 
 
-class _Count:
-    """How many entries there are in all, and how many of them were given in blocks."""
-
-    total = 0
-    given = 0
-
-    def give(self, count: int) -> float:
-        """Share that is given with so many more."""
-        self.given += count
-        return self.given / max(self.total, 1)
-
-
 def _in_any_order(
-    chunks: Iterable[Triples], rows: range, cutter: _Cutter, count: _Count
+    chunks: Iterable[Triples], rows: range, cutter: _Cutter, done: float = 0.0, share: float = 1.0
 ) -> Iterator[Block]:
-    """The blocks of these rows, whose entries come in any order."""
+    """The blocks of these rows, whose entries come in any order; they are this share of all, of
+    which some are done."""
     with tempfile.TemporaryFile() as file:
         buckets = _Buckets(file, rows, cutter)
         for batch in _batches(chunks, cutter):
             buckets.add(batch)
-        # A bucket that is split once more is counted once only.
-        count.total = count.total or sum(buckets.sizes)
+        total = max(sum(buckets.sizes), 1)
         for begin, end in buckets.groups():
             size = sum(buckets.sizes[begin:end])
-            part = buckets.rows_of(begin, end)
+            part, its_share = buckets.rows_of(begin, end), share * size / total
+            done += its_share
             if size > cutter.block_entries and len(part) > 1:
-                yield from _in_any_order(buckets.read(begin, end), part, cutter, count)
+                inner = buckets.read(begin, end)
+                yield from _in_any_order(inner, part, cutter, done - its_share, its_share)
                 continue
-            entries = cutter.join(list(buckets.read(begin, end)))._replace(done=count.give(size))
+            entries = cutter.join(list(buckets.read(begin, end)))._replace(done=min(done, 1.0))
             if len(part) > cutter.block_entries:
                 order = np.argsort(entries.rows, kind="stable")
                 yield from cutter.cut(entries.part(order), part)

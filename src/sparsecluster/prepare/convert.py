@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsecluster.formats.inputs import shown
 from sparsecluster.formats.registry import FORMATS
 from sparsecluster.formats.source import Block, ReadError
 from sparsecluster.prepare.metalabels import label_rows
@@ -23,6 +24,7 @@ from sparsecluster.prepare.passes import (
     asked,
     recipe_of,
     shifted,
+    store_at,
 )
 from sparsecluster.prepare.prepare import Prepare
 from sparsecluster.prepare.read import check_either, read
@@ -76,7 +78,7 @@ def convert(
     >>> convert(folder / "rows.svm", folder / "rows.store").shape
     (2, 3)
     """
-    path, out = Path(path), Path(out)
+    out = Path(out)
     check_either(prepare, like)
     check_target(path, out, overwrite)
     with atomic_folder(out, overwrite=overwrite) as folder:
@@ -90,7 +92,7 @@ def convert(
         return open_unnamed(folder, out)  # what does not open never gets its name
 
 
-def check_target(path: Path, out: Path, overwrite: bool) -> None:
+def check_target(path: Any, out: Path, overwrite: bool) -> None:
     """Refuse to write over anything, but a store where that was asked for."""
     if any(out.suffix in one.suffixes for one in FORMATS.values()):
         raise ReadError(f"{out}: a store is a folder. Give it a name like {out.stem}.store.")
@@ -101,7 +103,7 @@ def check_target(path: Path, out: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise ReadError(f"{out} exists. Choose another name, or ask for it to be overwritten.")
-    if path.exists() and out.samefile(path):
+    if store_at(path) and out.samefile(path):
         raise ReadError(f"{out} is what is to be converted. Choose another name.")
     if not _is_ours(out):
         raise ReadError(f"{out} exists and is not a store: it is not overwritten.")
@@ -130,7 +132,7 @@ class _Conversion:
     """From a file into the folder of a store."""
 
     def __init__(
-        self, path: Path, folder: Path, n_threads: int | None, progress: Callable[[float], Any]
+        self, path: Any, folder: Path, n_threads: int | None, progress: Callable[[float], Any]
     ) -> None:
         self.path, self.folder, self.progress = path, folder, progress
         self.n_threads = effective_n_threads(n_threads)
@@ -138,7 +140,7 @@ class _Conversion:
     def run_labels(self, **options: Any) -> None:
         """Write the labels of the file as rows."""
         rows = read(self.path, n_threads=self.n_threads, progress=self.progress, **options)
-        made = label_rows(rows, self.path)
+        made = label_rows(rows, shown(self.path))
         matrix = made.matrix
         indptr = matrix.indptr.astype(np.int64)
         block = Block(indptr=indptr, indices=matrix.indices, data=matrix.data)
@@ -208,11 +210,11 @@ class _Conversion:
                 writer.abandon()
             raise
         if writer is None or writer.n_rows == 0:
-            raise ReadError(f"{self.path} has no rows.")
+            raise ReadError(f"{shown(self.path)} has no rows.")
         return writer
 
     def _finish(self, writer: StoreWriter, recipe: Recipe | None, n_labels: int | None) -> None:
-        writer.finish(recipe=recipe, n_labels=n_labels, origin=self.path.name)
+        writer.finish(recipe=recipe, n_labels=n_labels, origin=shown(self.path).name)
 
 
 class _CountsFromZero(Exception):

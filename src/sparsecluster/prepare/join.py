@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.formats.h5ad import H5adSource
-from sparsecluster.formats.parquet import ParquetSource
+from sparsecluster.formats.parquet import ParquetSource, ParquetTextSource
 from sparsecluster.formats.source import Source
+from sparsecluster.formats.table import TableSource, is_arrow
 from sparsecluster.formats.text import CsvSource, JsonLinesSource, LinesSource
 from sparsecluster.prepare.join_tables import ArrowJoin, H5adJoin
 from sparsecluster.prepare.join_text import (
@@ -31,6 +32,7 @@ JOINED: dict[type[Source], type[JoinedFile]] = {
     JsonLinesSource: JsonLinesJoin,
     LinesSource: LinesJoin,
     ParquetSource: ArrowJoin,
+    ParquetTextSource: ArrowJoin,
     H5adSource: H5adJoin,
 }
 
@@ -56,7 +58,8 @@ def join_labels(
     path : str or path
         The file that was read: .csv or .tsv, .jsonl, .parquet, .feather or .arrow with one line per
         row, .h5ad. Lines of text become a .csv file of row, cluster and text. For all other data a
-        .csv file is written that has the numbers of the rows, their ids and the clusters.
+        .csv file is written that has the numbers of the rows, their ids and the clusters, and for
+        several files too.
     labels : array of int, one per row
         For example ``km.labels_``.
     out : str or path
@@ -112,10 +115,12 @@ class Join:
     ) -> None:
         self.out = Path(out)
         names = [column, f"{column}_distance"] if distances else [column]
-        source = _source(Path(path), like, options or {})
-        self._file = _joined_class(source)(source, names)
-        if self.out.exists() and self.out.samefile(source.path):
+        source = _source(path, like, options or {})
+        files = getattr(source, "files", [source.path])
+        if self.out.exists() and any(file.exists() and self.out.samefile(file) for file in files):
             raise ValueError(f"{out} would be written over {path}. Choose another name.")
+        kind = _joined_class(source) if len(files) == 1 else TableOfRows
+        self._file = kind(source, files[0], names)
         self._check_ending()
         taken = self._file.taken()
         if there := [name for name in names if name in taken]:
@@ -129,7 +134,7 @@ class Join:
         self._ending = suffixes[-1] if suffixes else ""
         if self._file.compressible and self._ending in OPENERS:
             suffixes.pop()
-        endings, path = self._file.endings(), self._file.source.path
+        endings, path = self._file.endings(), self._file.path
         own = [one.lower() for one in path.suffixes if one.lower() in endings]
         if not suffixes or suffixes[-1] not in (own or endings):
             raise ValueError(
@@ -149,7 +154,7 @@ class Join:
             yield write
 
 
-def _source(path: Path, like: Any, options: dict[str, Any]) -> Source:
+def _source(path: Any, like: Any, options: dict[str, Any]) -> Source:
     """The reader of the file, as it was when the rows were read."""
     wanted = asked(**options)
     if like is None:
@@ -160,6 +165,8 @@ def _source(path: Path, like: Any, options: dict[str, Any]) -> Source:
 def _joined_class(source: Source) -> type[JoinedFile]:
     if isinstance(source, ParquetSource) and not source.lines_are_rows():
         return TableOfRows
+    if isinstance(source, TableSource):
+        return ArrowJoin if is_arrow(source.files[0]) else CsvJoin
     return JOINED.get(type(source), TableOfRows)
 
 

@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from sparsecluster.formats.claims import parquet_claims, parquet_codec
+from sparsecluster.formats.arrow import (
+    ARROW_MAGIC,
+    ARROW_START,
+    BROKEN,
+    PARQUET_MAGIC,
+    load_pyarrow,
+    refuse_claims,
+)
+from sparsecluster.formats.claims import parquet_codec
 from sparsecluster.formats.compressed import first_bytes, reading
 from sparsecluster.formats.h5ad import load_h5py
-from sparsecluster.formats.limits import refuse_growth
-from sparsecluster.formats.parquet import ARROW_MAGIC, ARROW_START, PARQUET_MAGIC
 from sparsecluster.formats.source import ReadError
 from sparsecluster.prepare.join_text import JoinedFile, Results
 
-BROKEN = (OSError, ValueError, TypeError, KeyError, RuntimeError, NotImplementedError)
 LINES = 1 << 16  # of a table that are in memory at a time
 # Spark would read the columns that are named here, and no others.
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -36,12 +41,9 @@ class ArrowJoin(JoinedFile):
         return (".parquet",) if self._is_parquet else (".feather", ".arrow")
 
     def taken(self) -> list[str]:
-        path = self.source.path
-        with reading(path, *BROKEN), self._table() as (schema, _):
-            names = list(schema.names)
-            if self._is_parquet:
-                refuse_growth(path, parquet_claims(path, names), path.stat().st_size)
-        return names
+        with reading(self.path, *BROKEN), self._table() as (schema, _):
+            refuse_claims(self.path, list(schema.names))
+            return list(schema.names)
 
     @contextmanager
     def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
@@ -65,16 +67,15 @@ class ArrowJoin(JoinedFile):
 
     @property
     def _is_parquet(self) -> bool:
-        return first_bytes(self.source.path, len(PARQUET_MAGIC)) == PARQUET_MAGIC
+        return first_bytes(self.path, len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
     @property
     def _is_arrow_file(self) -> bool:
-        return first_bytes(self.source.path, len(ARROW_MAGIC)) == ARROW_MAGIC
+        return first_bytes(self.path, len(ARROW_MAGIC)) == ARROW_MAGIC
 
     def _schema(self, schema: Any) -> Any:
         """The schema of the file with the new columns."""
-        import pyarrow as pa
-
+        pa = load_pyarrow()
         for name, kind in zip(self.names, (pa.int32(), pa.float64()), strict=False):
             schema = schema.append(pa.field(name, kind))
         about = dict(schema.metadata or {})
@@ -84,10 +85,7 @@ class ArrowJoin(JoinedFile):
     @contextmanager
     def _table(self) -> Iterator[tuple[Any, Iterator[Any]]]:
         """The schema of the file and its lines in batches, which end where its groups end."""
-        import pyarrow as pa
-        import pyarrow.parquet
-
-        path = self.source.path
+        pa, path = load_pyarrow(), self.path
         if self._is_parquet:
             with pa.parquet.ParquetFile(path, buffer_size=1 << 20) as parquet:
                 groups = range(parquet.num_row_groups)
@@ -102,7 +100,7 @@ class ArrowJoin(JoinedFile):
 
     def _sound(self, batches: Any) -> Iterator[Any]:
         """The batches, checked before other code looks into them."""
-        with reading(self.source.path, *BROKEN):
+        with reading(self.path, *BROKEN):
             for batch in batches:
                 batch.validate(full=True)
                 yield batch
@@ -110,11 +108,9 @@ class ArrowJoin(JoinedFile):
     @contextmanager
     def _writer(self, path: Path, schema: Any) -> Iterator[Callable[[Any, Results], None]]:
         """A file of the same kind, and the function that adds a batch and its results to it."""
-        import pyarrow as pa
-        import pyarrow.parquet
-
+        pa = load_pyarrow()
         if self._is_parquet:
-            codec = parquet_codec(self.source.path)
+            codec = parquet_codec(self.path)
             opened = pa.parquet.ParquetWriter(path, schema, compression=codec)
         else:
             create = pa.ipc.new_file if self._is_arrow_file else pa.ipc.new_stream
@@ -146,7 +142,7 @@ class H5adJoin(JoinedFile):
         return (".h5ad",)
 
     def taken(self) -> list[str]:
-        h5py, path = load_h5py(), self.source.path
+        h5py, path = load_h5py(), self.path
         with reading(path, *BROKEN), h5py.File(path, "r") as file:
             return list(self._obs(file))
 
@@ -157,10 +153,10 @@ class H5adJoin(JoinedFile):
         columns: list[Any] = [np.concatenate([part.labels for part in collected])]
         if len(self.names) == 2:
             columns.append(np.concatenate([part.distances for part in collected]))
-        shutil.copyfile(self.source.path, path)
+        shutil.copyfile(self.path, path)
         # `atomic_file` holds the lock.
         with (
-            reading(self.source.path, *BROKEN),
+            reading(self.path, *BROKEN),
             load_h5py().File(path, "r+", locking=False) as file,
         ):
             obs = self._obs(file)
@@ -177,7 +173,7 @@ class H5adJoin(JoinedFile):
         obs = file.get("obs")
         if not hasattr(obs, "attrs") or "_index" not in obs.attrs:
             raise ReadError(
-                f"{self.source.path}: there is no obs, or it is in the form of anndata before "
+                f"{self.path}: there is no obs, or it is in the form of anndata before "
                 f"0.7. Read the file with anndata and write it again."
             )
         return obs

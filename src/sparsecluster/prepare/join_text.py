@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from sparsecluster.formats.files import open_stream
+from sparsecluster.formats.files import FileStream, open_stream
 from sparsecluster.formats.source import ReadError, Source
 
 PIECE_ROWS = 1 << 16
@@ -59,8 +59,9 @@ class JoinedFile(ABC):
     """A file that is written once more, with further columns: `names`, one for the cluster and,
     where there are distances, one for these."""
 
-    def __init__(self, source: Source, names: list[str]) -> None:
+    def __init__(self, source: Source, path: Path, names: list[str]) -> None:
         self.source = source
+        self.path = path
         self.names = names
 
     #: whether the file can be a compressed one
@@ -81,11 +82,11 @@ class JoinedFile(ABC):
 
     def too_few(self) -> ReadError:
         """The error where there are more labels than rows."""
-        return ReadError(f"{self.source.path} has fewer rows than there are labels.")
+        return ReadError(f"{self.path} has fewer rows than there are labels.")
 
     def too_many(self) -> ReadError:
         """The error where there are more rows than labels."""
-        return ReadError(f"{self.source.path} has more rows than there are labels.")
+        return ReadError(f"{self.path} has more rows than there are labels.")
 
 
 @contextmanager
@@ -132,8 +133,11 @@ class TextJoin(JoinedFile):
 
     @contextmanager
     def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
-        with text_file(path, ending, self._encoding()) as file:
-            rows = self._rows(file)
+        with (
+            open_stream(self.path) as stream,
+            text_file(path, ending, self._encoding()) as file,
+        ):
+            rows = self._rows(stream, file)
 
             def write(results: Results) -> None:
                 for cells in results.cells():
@@ -147,7 +151,7 @@ class TextJoin(JoinedFile):
                 raise self.too_many()
 
     @abstractmethod
-    def _rows(self, file: TextIO) -> Iterator[Any]:
+    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[Any]:
         """The rows of the source; what is between them goes to the file."""
 
     @abstractmethod
@@ -155,8 +159,9 @@ class TextJoin(JoinedFile):
         """The text of a row with further cells."""
 
     def _encoding(self) -> str:
-        encoding: str = self.source.text.encoding
-        with open_stream(self.source.path) as stream:
+        options = getattr(self.source, "text", self.source)
+        encoding: str = options.encoding
+        with open_stream(self.path) as stream:
             marked = stream.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
         utf8 = codecs.lookup(encoding).name == "utf-8"
         return "utf-8-sig" if marked and utf8 else encoding
@@ -171,7 +176,7 @@ class LinesJoin(TextJoin):
     def taken(self) -> list[str]:
         return ["row", "text"]
 
-    def _rows(self, file: TextIO) -> Iterator[tuple[int, str]]:
+    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[tuple[int, str]]:
         file.write(csv_line(["row", *self.names, "text"]))
         return enumerate(self.source.documents())
 
@@ -187,11 +192,12 @@ class JsonLinesJoin(TextJoin):
         return (".jsonl", ".ndjson")
 
     def taken(self) -> list[str]:
-        first = islice(self.source.records(), LINES_LOOKED_AT)
-        return [name for _, record in first if isinstance(record, dict) for name in record]
+        with open_stream(self.path) as stream:
+            first = islice(self.source.records(stream), LINES_LOOKED_AT)
+            return [name for _, record in first for name in record or ()]
 
-    def _rows(self, file: TextIO) -> Iterator[tuple[str, Any]]:
-        for text, record in self.source.records():
+    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[tuple[str, Any]]:
+        for text, record in self.source.records(stream):
             if record is None:
                 file.write(text)
             else:
@@ -199,12 +205,13 @@ class JsonLinesJoin(TextJoin):
 
     def _extended(self, row: tuple[str, Any], cells: tuple[Any, ...]) -> str:
         text, record = row
+        if there := [name for name in self.names if name in record]:
+            raise ReadError(f"{self.path}: a record has a field {there[0]!r} already.")
         written = text.rstrip()
         newline = text[len(written) :]
-        if isinstance(record, str):
-            record, written = {"text": record}, f'{{"text": {written.lstrip()}}}'
-        if there := [name for name in self.names if name in record]:
-            raise ReadError(f"{self.source.path}: a record has a field {there[0]!r} already.")
+        if not written.lstrip().startswith("{"):
+            (name,) = record
+            written = f"{{{json.dumps(name)}: {written.lstrip()}}}"
         fields = ", ".join(
             f"{json.dumps(name)}: {cell}" for name, cell in zip(self.names, cells, strict=True)
         )
@@ -218,23 +225,24 @@ class CsvJoin(TextJoin):
         return (".csv", ".tsv")
 
     def taken(self) -> list[str]:
-        _, header = next(self.source.records())
-        return list(header)
+        with open_stream(self.path) as stream:
+            return list(self.source.csv_rows(stream).header)
 
-    def _rows(self, file: TextIO) -> Iterator[tuple[str, list[str]]]:
-        records = self.source.records()
-        file.write(self._extended(next(records), tuple(self.names)))
-        for text, fields in records:
+    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[tuple[str, str]]:
+        rows = self.source.csv_rows(stream)
+        if rows.header_text:
+            file.write(self._extended((rows.header_text, rows.delimiter), tuple(self.names)))
+        for text, fields in rows.records():
             if fields:
-                yield text, fields
+                yield text, rows.delimiter
             else:
                 file.write(text)
 
-    def _extended(self, row: tuple[str, list[str]], cells: tuple[Any, ...]) -> str:
-        text, _ = row
+    def _extended(self, row: tuple[str, str], cells: tuple[Any, ...]) -> str:
+        text, delimiter = row
         written = text.rstrip("\r\n")
-        added = csv_line(cells, self.source.delimiter).rstrip("\n")
-        return f"{written}{self.source.delimiter}{added}{text[len(written) :]}"
+        added = csv_line(cells, delimiter).rstrip("\n")
+        return f"{written}{delimiter}{added}{text[len(written) :]}"
 
 
 def csv_line(cells: Any, delimiter: str = ",") -> str:

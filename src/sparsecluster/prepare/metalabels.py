@@ -77,7 +77,9 @@ def metalabels(
     instances = instances.astype(np.float64, copy=False)
     counts, columns, values = [], [], []
     for begin, end in _blocks_of_labels(labels, instances):
-        sums = _sums(labels[begin:end], instances)
+        sums = sp.csr_array(labels[begin:end] @ instances)
+        sums.sort_indices()
+        sums.eliminate_zeros()
         if norm is not None:
             entries = np.diff(sums.indptr)
             sums.data /= np.repeat(row_lengths(entries, sums.data), entries)
@@ -106,16 +108,8 @@ def label_rows(rows: Rows, path: Any) -> Rows:
     return as_rows(
         metalabels(rows.matrix, labels),
         n_threads=effective_n_threads(None),
-        provenance=replace(rows.provenance, labels=None),
+        provenance=replace(rows.provenance, labels=None, ids=None),
     )
-
-
-def _sums(members: sp.csr_array, instances: sp.csr_array) -> sp.csr_array:
-    """The sums of the members of some labels, with sorted columns and without zeros."""
-    sums = sp.csr_array(members @ instances)
-    sums.sort_indices()
-    sums.eliminate_zeros()
-    return sums
 
 
 def _rounded(sums: sp.csr_array, dtype: Any, first_label: int) -> sp.csr_array:
@@ -203,8 +197,15 @@ def _from_lists(Y: Any, n_labels: int | None) -> tuple[np.ndarray, np.ndarray, i
     if not len(label):
         label = label.astype(np.int64)
     if label.ndim != 1 or label.dtype.kind not in "iu":
+        found = (
+            f"{label!r} in row {row}"
+            for row, labels in enumerate(lists)
+            for label in labels
+            if isinstance(label, bool) or not isinstance(label, Integral)
+        )
         raise ValueError(
-            f"The labels of Y must be integers, found {next(_not_integers(lists))}. For names, use "
+            f"The labels of Y must be integers, found "
+            f"{next(found, 'integers that do not fit into 64 bits')}. For names, use "
             f"scikit-learn's MultiLabelBinarizer(sparse_output=True) first."
         )
     wrong = (label < 0) | (label >= (MAX_INDEX if n_labels is None else n_labels))
@@ -215,12 +216,3 @@ def _from_lists(Y: Any, n_labels: int | None) -> tuple[np.ndarray, np.ndarray, i
             f"Y has the label {label[at]} in row {row[at]}; labels count from 0{limit}."
         )
     return row, label.astype(np.int64), len(lists)
-
-
-def _not_integers(lists: list[Any]) -> Iterator[str]:
-    """What is not an integer, and its row."""
-    for row, labels in enumerate(lists):
-        for label in labels:
-            if isinstance(label, bool) or not isinstance(label, Integral):
-                yield f"{label!r} in row {row}"
-    yield "integers that do not fit into 64 bits"

@@ -3,6 +3,7 @@ its counts, which make a fitted recipe; a transform takes any file through such 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -13,8 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from sparsecluster.formats.inputs import Inputs, inputs_of
 from sparsecluster.formats.registry import FORMATS, check_belong, format_of, open_source
-from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.source import Block, IfThere, ReadError, Source
 from sparsecluster.formats.text import TextOptions
 from sparsecluster.prepare.prepare import Prepare
 from sparsecluster.rows.parameters import check_name
@@ -45,13 +47,47 @@ def asked(
     return Recipe(format=format, dtype=dtype, options=given)
 
 
-class FirstPass:
+class _Pass:
+    """A pass through a file, or a store."""
+
+    source: Source
+    _prepare: Prepare | None
+    _dtype: Any
+
+    @property
+    def ready_rows(self) -> StoredRows | None:
+        """The rows of a store, where nothing is to be done with them."""
+        if not isinstance(self.source, StoreSource) or self._prepare is not None:
+            return None
+        same = self._dtype in (None, self.source.rows.matrix.dtype)
+        return self.source.rows if same else None
+
+    def _blocks(self, progress: Progress | None) -> Iterator[Block]:
+        """The blocks of the source, with values of the type that is wanted."""
+        with closing(self.source.blocks()) as blocks:  # type: ignore[type-var]
+            for block in blocks:
+                if self._dtype is not None:
+                    with np.errstate(over="ignore"):  # infinities are refused later, with their row
+                        block = replace(block, data=block.data.astype(self._dtype, copy=False))
+                if progress:
+                    progress(block.done)
+                yield block
+
+    def _applied(self, block: Block, first_row: int) -> Block:
+        """A block whose counts are prepared."""
+        if self._prepare is None:
+            return block
+        arrays = self._prepare.apply(block.indptr, block.indices, block.data, first_row=first_row)
+        return replace(block, indptr=arrays[0], indices=arrays[1], data=arrays[2])
+
+
+class FirstPass(_Pass):
     """The pass through a file, or a store, that fits a recipe. Its blocks come raw: what they
     become is known after the last."""
 
     def __init__(
         self,
-        path: Path,
+        path: Any,
         wanted: Recipe,
         prepare: Prepare | None = None,
         *,
@@ -60,8 +96,7 @@ class FirstPass:
     ) -> None:
         if prepare is not None:
             prepare.check_parameters()
-        self.source: Source
-        if is_store(path):
+        if store_at(path):
             rows = open_store(path)
             self._recipe = _of_store(rows, wanted)
             self.source = StoreSource(rows)
@@ -71,20 +106,15 @@ class FirstPass:
                     "once."
                 )
         else:
-            self.source, self._recipe = _of_file(path, wanted, n_threads, whole=whole)
-        self._dtype: Any = wanted.dtype
+            self.source, self._recipe = _of_files(inputs_of(path), wanted, n_threads, whole=whole)
+        self._dtype = wanted.dtype
         self._prepare = None if prepare is None else clone(prepare)
         self._width = 0
         self._n_rows = 0
 
-    @property
-    def ready_rows(self) -> StoredRows | None:
-        """The rows of a store, where nothing is to be done with them."""
-        return _ready_rows(self.source, self._prepare, self._dtype)
-
     def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
         """The blocks as the file has them, but for the type of their values; counted."""
-        for block in _typed_blocks(self.source, self._dtype, progress):
+        for block in self._blocks(progress):
             self._n_rows += block.n_rows
             self._width = max(self._width, int(block.indices.max(initial=-1)) + 1)
             if self._prepare is not None:
@@ -113,16 +143,19 @@ class FirstPass:
             )
         if self._prepare is None:
             return recipe
-        self._prepare = self._in_final_order(self._prepare, n_columns)
+        state = self._prepare.get_state()
+        state["row_counts"] = self.in_final_order(state["row_counts"], n_columns)
+        self._prepare = Prepare.from_state(state)
         return _prepared(recipe, self._prepare)
 
-    def _in_final_order(self, prepare: Prepare, n_columns: int) -> Prepare:
-        """What was counted, by the final order of the columns."""
-        state, source = prepare.get_state(), self.source
-        counts = np.zeros(source.first_column + n_columns, dtype=np.int64)
-        counts[: len(state["row_counts"])] = state["row_counts"]
-        state["row_counts"] = in_order(counts[source.first_column :], source.column_order)
-        return Prepare.from_state(state)
+    def in_final_order(self, counted: np.ndarray, n_columns: int) -> np.ndarray:
+        """What was counted of the columns of raw blocks, by the columns as they will be."""
+        first, order = self.source.first_column, self.source.column_order
+        counts = np.zeros(first + n_columns, dtype=np.int64)
+        counts[: len(counted)] = counted
+        moved = counts[first:].copy()
+        moved[slice(None) if order is None else order] = counts[first:]
+        return moved
 
     def transform(self, block: Block, first_row: int) -> Block:
         """What a raw block becomes."""
@@ -133,21 +166,20 @@ class FirstPass:
             matrix = sp.csr_array(arrays, shape=(block.n_rows, len(order)))
             matrix.sort_indices()
             block = replace(block, indices=matrix.indices.astype(np.int32), data=matrix.data)
-        return _applied(self._prepare, block, first_row)
+        return self._applied(block, first_row)
 
 
-class Transform:
+class Transform(_Pass):
     """The blocks of a file, or a store, through a recipe that is fitted. What cannot be made alike
     is refused."""
 
     def __init__(
-        self, path: Path, wanted: Recipe, fitted: Recipe, *, n_threads: int | None = None
+        self, path: Any, wanted: Recipe, fitted: Recipe, *, n_threads: int | None = None
     ) -> None:
         self._dtype = wanted.dtype or fitted.dtype
         self._names = fitted.names
         prepare = fitted.prepare
-        self.source: Source
-        if is_store(path):
+        if store_at(path):
             rows = open_store(path)
             made = _of_store(rows, wanted)
             self._dtype = wanted.dtype
@@ -155,8 +187,9 @@ class Transform:
                 prepare = None
             self.source = StoreSource(rows)
         else:
-            wanted = replace(_like(path, wanted, fitted), dtype=self._dtype)
-            self.source, made = _of_file(path, wanted, n_threads, like=fitted)
+            inputs = inputs_of(path)
+            wanted = replace(_like(inputs, wanted, fitted), dtype=self._dtype)
+            self.source, made = _of_files(inputs, wanted, n_threads, like=fitted)
         self._prepare = None if prepare is None else Prepare.from_state(prepare)
         self._n_columns = fitted.n_features if prepare is None else fitted.n_columns
         if isinstance(self.source, StoreSource):
@@ -169,15 +202,10 @@ class Transform:
                 made = replace(made, n_columns=n_columns, n_features=n_features)
             self.recipe = replace(made, names=fitted.names)
 
-    @property
-    def ready_rows(self) -> StoredRows | None:
-        """The rows of a store, where nothing is to be done with them."""
-        return _ready_rows(self.source, self._prepare, self._dtype)
-
     def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
         """The blocks, made into rows."""
         source, n_rows = self.source, 0
-        for block in _typed_blocks(source, self._dtype, progress):
+        for block in self._blocks(progress):
             block = shifted(block, source.first_column)
             width = max(int(block.indices.max(initial=-1)) + 1, source.n_features or 0)
             if width > self._n_columns:
@@ -185,7 +213,7 @@ class Transform:
                     f"{source.path} has {width} columns or more, where {self._n_columns} are "
                     f"known. It must have the same columns."
                 )
-            yield _applied(self._prepare, block, n_rows)
+            yield self._applied(block, n_rows)
             n_rows += block.n_rows
         if n_rows == 0:
             raise ReadError(f"{source.path} has no rows.")
@@ -238,20 +266,16 @@ def recipe_of(like: Any) -> Recipe:
     return replace(recipe, n_columns=n_features, n_features=n_features)  # they may have grown
 
 
-def in_order(values: np.ndarray, order: np.ndarray | None) -> np.ndarray:
-    """Values of columns, each moved to where its column goes."""
-    if order is None:
-        return values
-    moved = np.empty_like(values)
-    moved[order] = values
-    return moved
-
-
 def shifted(block: Block, first_column: int) -> Block:
     """A block whose columns count from zero."""
     if first_column == 0:
         return block
     return replace(block, indices=block.indices - np.int32(first_column))
+
+
+def store_at(path: Any) -> bool:
+    """Whether what was named is a store."""
+    return isinstance(path, str | os.PathLike) and is_store(Path(path))
 
 
 def _of_store(rows: StoredRows, wanted: Recipe) -> Recipe:
@@ -263,19 +287,19 @@ def _of_store(rows: StoredRows, wanted: Recipe) -> Recipe:
     return rows.recipe or Recipe(n_columns=n_features, n_features=n_features, names=names)
 
 
-def _of_file(
-    path: Path,
+def _of_files(
+    inputs: Inputs,
     wanted: Recipe,
     n_threads: int | None,
     *,
     whole: bool = False,
     like: Recipe | None = None,
 ) -> tuple[Source, Recipe]:
-    """The reader of a file, and what is known of its recipe before the first block."""
-    format = format_of(path, wanted.format)
+    """The reader of some files, and what is known of their recipe before the first block."""
+    format = format_of(inputs, wanted.format, wanted.options)
     reader = FORMATS[format].reader
     source = open_source(
-        path,
+        inputs,
         format,
         wanted.options,
         dtype=wanted.dtype,
@@ -285,14 +309,14 @@ def _of_file(
         vocabulary=None if like is None else like.names,
     )
     usual = {option.name: plain(option.default) for option in reader.options}
-    chosen = {name: value for name, value in wanted.options.items() if value != usual[name]}
+    chosen = {name: plain(value) for name, value in wanted.options.items() if value != usual[name]}
     return source, Recipe(format=format, options=chosen, terms=reader.terms)
 
 
-def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
+def _like(inputs: Inputs, wanted: Recipe, fitted: Recipe) -> Recipe:
     """What was asked for, and what the recipe says beyond."""
-    format = format_of(path, wanted.format)
-    reader, of_fitted = FORMATS[format].reader, FORMATS.get(fitted.format or "")
+    path, format = inputs.path, format_of(inputs, wanted.format, wanted.options, fitted.terms)
+    reader = FORMATS[format].reader
     if reader.terms and (not fitted.terms or fitted.names is None):
         raise ReadError(f"{path} is text, but what it is to be like was not made from text.")
     if fitted.terms and not reader.terms and fitted.prepare is not None:
@@ -300,9 +324,7 @@ def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
             f"{path} is a matrix, but what it is to be like was made from text: whether its "
             f"values are counts is not known. Give the text, or a store of it."
         )
-    # Formats of one module have the same options.
-    alike = of_fitted is not None and of_fitted.module == FORMATS[format].module
-    known, given = fitted.options if alike else {}, dict(wanted.options)
+    known, given = _known_options(reader, format, fitted), dict(wanted.options)
     for option in reader.options:
         value = given.get(option.name)
         if not option.fixed or value is None:
@@ -315,6 +337,19 @@ def _like(path: Path, wanted: Recipe, fitted: Recipe) -> Recipe:
             )
         del given[option.name]
     return replace(wanted, format=format, options={**known, **given})
+
+
+def _known_options(reader: type[Source], format: str, fitted: Recipe) -> dict[str, Any]:
+    """What a recipe says of the options of a reader. All readers of text have them in common."""
+    known: dict[str, Any] = {}
+    if format == fitted.format or (reader.terms and fitted.terms):
+        own = {option.name for option in reader.options}
+        known = {name: value for name, value in fitted.options.items() if name in own}
+    if "id_column" in known:
+        known["id_column"] = IfThere(known["id_column"])
+    if format == "table" and "columns" not in known and fitted.names is not None:
+        known["columns"] = [str(name) for name in fitted.names]
+    return known
 
 
 def _prepared(recipe: Recipe, prepare: Prepare) -> Recipe:
@@ -332,30 +367,3 @@ def _prepared(recipe: Recipe, prepare: Prepare) -> Recipe:
         n_columns=len(state["row_counts"]),
         n_features=prepare.n_features_out,
     )
-
-
-def _typed_blocks(source: Source, dtype: Any, progress: Progress | None) -> Iterator[Block]:
-    """The blocks of a source, with values of this type."""
-    with closing(source.blocks()) as blocks:  # type: ignore[type-var]
-        for block in blocks:
-            if dtype is not None:
-                with np.errstate(over="ignore"):  # infinities are refused later, with their row
-                    block = replace(block, data=block.data.astype(dtype, copy=False))
-            if progress:
-                progress(block.done)
-            yield block
-
-
-def _applied(prepare: Prepare | None, block: Block, first_row: int) -> Block:
-    """A block whose counts are prepared."""
-    if prepare is None:
-        return block
-    arrays = prepare.apply(block.indptr, block.indices, block.data, first_row=first_row)
-    return replace(block, indptr=arrays[0], indices=arrays[1], data=arrays[2])
-
-
-def _ready_rows(source: Source, prepare: Prepare | None, dtype: Any) -> StoredRows | None:
-    if not isinstance(source, StoreSource) or prepare is not None:
-        return None
-    same = dtype is None or np.dtype(dtype) == source.rows.matrix.dtype
-    return source.rows if same else None

@@ -61,11 +61,6 @@ def pieces_of(
         )
 
 
-def joined(parts: list[np.ndarray], dtype: Any) -> np.ndarray:
-    """The parts one after the other; of no parts an empty array."""
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
-
-
 def row_lengths(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
     """L2 norms of rows with these numbers of entries; 1 for zero rows."""
     filled = np.flatnonzero(counts)

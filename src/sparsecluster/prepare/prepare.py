@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from sparsecluster.prepare import pieces as pieces_
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.prepare.pieces import Piece, joined, pieces_of, row_counts, row_lengths
+from sparsecluster.prepare.pieces import Piece, pieces_of, row_counts, row_lengths
 from sparsecluster.rows.checks import INPUT
 from sparsecluster.rows.recipe import FLAGS, check_preparation, check_preparation_state
 from sparsecluster.rows.rows import MAX_INDEX, Rows
@@ -255,18 +255,18 @@ class Prepare(TransformerMixin, BaseEstimator):
         if self._changes_nothing(data.dtype):
             return indptr, indices, data
         places = self._places()
-        pieces = []
+        values, columns = [np.zeros(0, dtype)], [np.zeros(0, np.int32)]
+        counts = [np.zeros(1, np.int64)]
         for piece in pieces_of(indptr, indices, data, first_row):
             if places is not None:
                 piece.move(places)
             self._change_values(piece, dtype)
-            pieces.append(piece)
-        values = joined([piece.values for piece in pieces], dtype)
-        if places is None:
-            return indptr, indices, values
-        counts = joined([np.diff(piece.indptr) for piece in pieces], np.int64)
-        columns = joined([piece.columns for piece in pieces], np.int32)
-        return np.concatenate([[0], np.cumsum(counts)]), columns, values
+            values.append(piece.values)
+            columns.append(piece.columns)
+            counts.append(np.diff(piece.indptr))
+        if places is not None:
+            indptr, indices = np.concatenate(counts).cumsum(), np.concatenate(columns)
+        return indptr, indices, np.concatenate(values)
 
     def _change_values(self, piece: Piece, dtype: Any) -> None:
         values = piece.values.astype(np.float64)

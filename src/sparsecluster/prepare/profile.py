@@ -3,13 +3,12 @@ and the memory that a fit would need. In one pass, block by block."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparsecluster.formats.source import Block
-from sparsecluster.prepare.passes import FirstPass, Progress, asked, in_order
+from sparsecluster.prepare.passes import FirstPass, Progress, asked
 from sparsecluster.rows.recipe import Recipe
 
 # Bytes that a fit of k-means takes beyond its data: per row (label, norm, bounds, distances while
@@ -31,16 +30,16 @@ class Profile:
         self.smallest = np.inf
         self.largest = -np.inf
         self._lengths: list[np.ndarray] = []
-        self._counts = np.zeros(0, dtype=np.int64)
+        self.row_counts = np.zeros(0, dtype=np.int64)  #: that store an entry in each column
         self._unit = True
 
     def add(self, block: Block) -> None:
         """Count the rows of a block."""
         lengths = np.diff(block.indptr)
         self._lengths.append(lengths.astype(np.int32))
-        counts = np.bincount(block.indices, minlength=len(self._counts))
-        counts[: len(self._counts)] += self._counts
-        self._counts = counts
+        counts = np.bincount(block.indices, minlength=len(self.row_counts))
+        counts[: len(self.row_counts)] += self.row_counts
+        self.row_counts = counts
         self.n_rows += block.n_rows
         self.n_entries += len(block.data)
         self.dtype = block.data.dtype
@@ -54,17 +53,10 @@ class Profile:
             norms = np.add.reduceat(squares, starts) if len(starts) else np.zeros(0)
             self._unit = bool(np.all(np.abs(norms - 1) < 1e-3))
 
-    def row_counts(self, n_columns: int, first_column: int = 0) -> np.ndarray:
-        """How many rows store an entry in each column."""
-        counts = np.zeros(n_columns, dtype=np.int64)
-        known = self._counts[first_column : first_column + n_columns]
-        counts[: len(known)] = known
-        return counts
-
     def summary(self, row_counts: np.ndarray, n_clusters: int) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
-        lengths = np.concatenate(self._lengths) if self._lengths else np.zeros(1, dtype=np.int32)
-        quantiles = np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1]) if len(lengths) else [0] * 5
+        lengths = np.concatenate(self._lengths)
+        quantiles = np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1])
         n_columns = len(row_counts)
         return {
             "rows": self.n_rows,
@@ -79,29 +71,19 @@ class Profile:
             "empty_columns": int(np.count_nonzero(row_counts == 0)),
             "values": [self.smallest, self.largest] if self.n_entries else None,
             "unit_rows": self._unit and self.n_entries > 0,
-            "memory": memory_of_a_fit(
-                self.n_rows, self.n_entries, self.dtype.itemsize, row_counts, n_clusters
-            ),
+            "memory": {
+                "clusters": n_clusters,
+                "data": self.n_entries * (4 + self.dtype.itemsize) + 8 * self.n_rows,
+                "fit": ROW_BYTES * self.n_rows
+                + COLUMN_BYTES * n_columns
+                + CENTER_ENTRY_BYTES * int(np.minimum(row_counts, n_clusters).sum()),
+                "seeding": COLUMN_COPY_BYTES * self.n_entries,
+            },
         }
 
 
-def memory_of_a_fit(
-    n_rows: int, n_entries: int, value_bytes: int, row_counts: np.ndarray, n_clusters: int
-) -> dict[str, int]:
-    """Bytes of the data in memory, and what a fit with so many clusters takes at most beyond."""
-    center_entries = int(np.minimum(row_counts, n_clusters).sum())
-    return {
-        "clusters": n_clusters,
-        "data": n_entries * (4 + value_bytes) + 8 * n_rows,
-        "fit": ROW_BYTES * n_rows
-        + COLUMN_BYTES * len(row_counts)
-        + CENTER_ENTRY_BYTES * center_entries,
-        "seeding": COLUMN_COPY_BYTES * n_entries,
-    }
-
-
 def profile(
-    path: Path,
+    path: Any,
     *,
     n_threads: int | None = None,
     progress: Progress | None = None,
@@ -113,5 +95,4 @@ def profile(
     for block in first.blocks(progress):
         found.add(block)
     recipe = first.fit()
-    counts = found.row_counts(recipe.n_features, first.source.first_column)
-    return found, in_order(counts, first.source.column_order), recipe
+    return found, first.in_final_order(found.row_counts, recipe.n_features), recipe

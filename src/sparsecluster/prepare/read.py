@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,12 +85,12 @@ def read(
     check_either(prepare, like)
     wanted = asked(**options)
     if like is not None:
-        transform = Transform(Path(path), wanted, recipe_of(like), n_threads=n_threads)
+        transform = Transform(path, wanted, recipe_of(like), n_threads=n_threads)
         if transform.ready_rows is not None:
             return transform.ready_rows
         blocks = list(transform.blocks(progress))
         return _joined(blocks, transform.recipe, transform.source.n_labels)
-    first = FirstPass(Path(path), wanted, prepare, n_threads=n_threads, whole=True)
+    first = FirstPass(path, wanted, prepare, n_threads=n_threads, whole=True)
     if first.ready_rows is not None:
         return first.ready_rows
     blocks = list(first.blocks(progress))
@@ -128,7 +127,7 @@ def read_blocks(
     Rows
         Some of the rows, in the order of the file.
     """
-    transform = Transform(Path(path), asked(**options), recipe_of(like), n_threads=n_threads)
+    transform = Transform(path, asked(**options), recipe_of(like), n_threads=n_threads)
     n_rows = 0
     for block in transform.blocks(progress):
         yield _joined([block], transform.recipe, transform.source.n_labels, first_row=n_rows)
@@ -137,7 +136,7 @@ def read_blocks(
 
 def read_documents(path: Any, *, like: Any, **options: Any) -> Iterator[str] | None:
     """The documents of a file of text, read as `like` was; None for other data."""
-    source = Transform(Path(path), asked(**options), recipe_of(like)).source
+    source = Transform(path, asked(**options), recipe_of(like)).source
     return source.documents() if isinstance(source, TextSource) else None
 
 
@@ -153,6 +152,7 @@ def _joined(
         indices = np.concatenate([block.indices for block in blocks])
         data = np.concatenate([block.data for block in blocks])
     labels = [block.labels for block in blocks if block.labels is not None]
+    ids = [block.ids for block in blocks if block.ids is not None]
     blocks.clear()
     return as_rows(
         mapped_csr(indptr, indices, data, recipe.n_features),
@@ -160,6 +160,7 @@ def _joined(
         provenance=Provenance(
             feature_names=recipe.names,
             labels=rows_labels(labels, n_labels) if labels else None,
+            ids=np.concatenate(ids) if ids else None,
             recipe=recipe,
             first_row=first_row,
         ),

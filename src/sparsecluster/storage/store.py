@@ -4,6 +4,7 @@ many fits share. It is written from front to back in blocks, and is there whole 
     indptr.npy indices.npy data.npy   the rows, as CSR: int64, int32, float32 or float64
     norm2.npy                         squared norms of the rows
     labels.npy | label_indptr.npy label_indices.npy    one label per row, or any number
+    ids.npy id_ends.npy               names of the rows, as UTF-8, and where each ends
     vocabulary.json                   names of the columns
     recipe_*.npy                      what the recipe needs
     meta.json                         shape, types, blocks of rows, checksums of all of it
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,8 @@ from sparsecluster.storage.store_writer import BY_BLOCKS
 
 CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
-READ_LATER = {"indptr", "indices", "data", "norm2", "labels"}  # others are read at opening
+# Others are read at opening.
+READ_LATER = {"indptr", "indices", "data", "norm2", "labels", "ids", "id_ends"}
 # What a recipe can be wrong by in ways that are not foreseen one by one.
 NONSENSE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
@@ -64,11 +67,35 @@ class StoredRows(Rows):
         self.files = files
         self.meta = meta
         self.arrays = arrays
+        self._ids: np.ndarray | None = None
         n_bytes = sum(arrays[name].nbytes for name in BY_BLOCKS)
         self.streamed = n_bytes > available_memory() // 2
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_store, (self.path,)
+
+    @property
+    def ids(self) -> np.ndarray | None:
+        """Names of the rows, which are read when they are first asked for."""
+        if self._ids is None and "ids" in self.arrays:
+            self._ids = self.ids_between(0, self.meta["n_rows"])
+        return self._ids
+
+    def ids_between(self, begin: int, end: int) -> np.ndarray | None:
+        """Names of some rows, which are next to each other; None where they have none."""
+        if "ids" not in self.arrays:
+            return None
+        ends = self.arrays["id_ends"][max(begin - 1, 0) : end].tolist()
+        ends = ends if begin else [0, *ends]
+        if ends != sorted(ends) or ends[0] < 0 or ends[-1] > len(self.arrays["ids"]):
+            raise damaged(self.path, "id_ends.npy is not as it was written")
+        text = self.arrays["ids"][ends[0] : ends[-1]].tobytes()
+        names = [text[one - ends[0] : two - ends[0]] for one, two in pairwise(ends)]
+        try:
+            decoded = [name.decode(errors="surrogatepass") for name in names]
+        except UnicodeDecodeError:
+            raise damaged(self.path, "ids.npy is not as it was written") from None
+        return np.array(decoded, dtype=object)
 
     @property
     def in_file(self) -> bool:
@@ -229,6 +256,7 @@ class StoreSource(Source):
                 indices=arrays["indices"][entries],
                 data=arrays["data"][entries],
                 labels=_labels_between(arrays, begin, end),
+                ids=self.rows.ids_between(begin, end),
                 done=end / self.rows.n_rows,
             )
             begin = end

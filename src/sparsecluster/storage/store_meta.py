@@ -82,6 +82,9 @@ def _check_arrays(meta: dict[str, Any]) -> None:
     elif "label_indptr" in arrays or "label_indices" in arrays:
         expected["label_indptr"] = ["<i8", n_rows + 1]
         expected["label_indices"] = ["<i4", arrays["label_indices"][1]]
+    if "ids" in arrays or "id_ends" in arrays:
+        expected["ids"] = ["|u1", arrays["ids"][1]]
+        expected["id_ends"] = ["<i8", n_rows]
     for name, value in expected.items():
         _require(arrays[name] == value, f"{name} is of another type or length")
 

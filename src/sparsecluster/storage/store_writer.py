@@ -100,6 +100,8 @@ class StoreWriter:
         self._arrays["norm2"].append(view.norm2)
         if block.labels is not None:
             self._append_labels(block)
+        if block.ids is not None:
+            self._append_ids(block.ids)
         self.n_rows += block.n_rows
         self.n_entries += len(block.indices)
         self.n_features = max(self.n_features, largest + 1)
@@ -129,6 +131,15 @@ class StoreWriter:
         entries = slice(int(block.indptr[begin]), int(block.indptr[end]))
         self._arrays["indices"].append(block.indices[entries])
         self._arrays["data"].append(block.data[entries])
+
+    def _append_ids(self, ids: np.ndarray) -> None:
+        if "ids" not in self._arrays:
+            self._arrays["ids"] = GrowingArray(self._folder / "ids.npy", np.uint8)
+            self._arrays["id_ends"] = GrowingArray(self._folder / "id_ends.npy", np.int64)
+        encoded = [str(name).encode(errors="surrogatepass") for name in ids]
+        ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+        self._arrays["id_ends"].append(self._arrays["ids"].length + ends)
+        self._arrays["ids"].append(np.frombuffer(b"".join(encoded), np.uint8))
 
     def _append_labels(self, block: Block) -> None:
         assert block.labels is not None

@@ -1,0 +1,118 @@
+"""Tables of text, by commas or whatever stands between two cells: CSV, TSV and the like."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from sparsecluster.formats.files import FileStream, text_lines
+from sparsecluster.formats.limits import LONGEST_TEXT
+from sparsecluster.formats.source import Option, ReadError
+
+DELIMITERS = ",;\t|"
+LINES_LOOKED_AT = 20
+DELIMITER = Option(
+    "delimiter",
+    "What stands between two cells; by default , ; tab or |, as the first lines show.",
+    parse=lambda given: "\t" if given in ("tab", "\\t") else given,
+)
+
+
+def check_delimiter(delimiter: str | None) -> str | None:
+    """Refuse what cannot stand between two cells."""
+    if delimiter is None:
+        return None
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"delimiter must be one character, for example ';', got {delimiter!r}.")
+    return delimiter
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell holds a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+class CsvRows:
+    """The header and the rows of a table of text, each with its line; blank lines do not count."""
+
+    def __init__(
+        self, stream: FileStream, encoding: str, delimiter: str | None, *, header: bool = True
+    ) -> None:
+        csv.field_size_limit(LONGEST_TEXT)
+        self.path, self.encoding = stream.path, encoding
+        lines = text_lines(stream, encoding, newline="")
+        first = list(islice(lines, LINES_LOOKED_AT))
+        usual = "\t" if ".tsv" in self.path.suffixes else ","
+        self.delimiter = delimiter or _sniffed(first, usual)
+        self._taken = list[str]()  # lines that the parser took for a record
+        self._reader = csv.reader(
+            self._taking(chain(first, lines)), delimiter=self.delimiter, strict=False
+        )
+        self._records: Iterator[tuple[str, list[str]]] = self._parsed()
+        above = list[tuple[str, list[str]]]()
+        for record in self._records:
+            above.append(record)
+            if record[1]:
+                break
+        found = above[-1][1] if above else []
+        if not found:
+            raise ReadError(f"{self.path} is empty: a header line is needed.")
+        #: names of the columns; where the first line does not tell them, their numbers
+        self.header = found if header else [str(number) for number in range(len(found))]
+        #: the header as it is written, and blank lines before it
+        self.header_text = "".join(text for text, _ in above) if header else ""
+        if not header:
+            self._records = chain(above, self._records)
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        return ((self._reader.line_num, row) for _, row in self.records() if row)
+
+    def records(self) -> Iterator[tuple[str, list[str]]]:
+        """The rows as they are written and as cells; a blank line has none. Quotes that are open at
+        the end of the file are closed."""
+        for text, row in self._records:
+            if row and len(row) != len(self.header):
+                raise ReadError(
+                    f"{self.path}, line {self._reader.line_num}: {len(row)} columns, where the "
+                    f"header has {len(self.header)}."
+                )
+            yield text, row
+
+    def _taking(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            self._taken.append(line)
+            yield line
+        self._taken.append('"')  # the parser asks for another line only within quotes
+
+    def _parsed(self) -> Iterator[tuple[str, list[str]]]:
+        try:
+            for row in self._reader:
+                yield "".join(self._taken), row
+                self._taken.clear()
+        except csv.Error as error:
+            raise ReadError(
+                f"{self.path}, line {self._reader.line_num}: {error}. Check its quotes, or split "
+                f"the document."
+            ) from None
+
+
+def _sniffed(lines: list[str], usual: str) -> str:
+    """The delimiter that gives the header several cells, and the lines below it as many."""
+
+    def fit(delimiter: str) -> tuple[bool, bool, int]:
+        try:
+            rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+        except csv.Error:
+            return False, False, 0
+        if len(lines) == LINES_LOOKED_AT:
+            rows[1:] = rows[1:-1]  # the last may go on in the next line
+        widths = [len(row) for row in rows] or [0]
+        several = widths[0] > 1
+        return several, several and len(set(widths)) == 1, widths[0]
+
+    return max((usual, *DELIMITERS), key=fit)
