@@ -80,6 +80,13 @@ class JoinedFile(ABC):
         """A context in which `path` is written; it gives the function that takes results. The
         ending is that of the final name."""
 
+    def taken_already(self, name: str) -> ReadError:
+        """The error where there is a column of this name."""
+        return ReadError(
+            f"{self.path}: there is a column {name!r} already. Name another one for the clusters "
+            f"with join_column."
+        )
+
     def too_few(self) -> ReadError:
         """The error where there are more labels than rows."""
         return ReadError(f"{self.path} has fewer rows than there are labels.")
@@ -206,7 +213,7 @@ class JsonLinesJoin(TextJoin):
     def _extended(self, row: tuple[str, Any], cells: tuple[Any, ...]) -> str:
         text, record = row
         if there := [name for name in self.names if name in record]:
-            raise ReadError(f"{self.path}: a record has a field {there[0]!r} already.")
+            raise self.taken_already(there[0])
         written = text.rstrip()
         newline = text[len(written) :]
         if not written.lstrip().startswith("{"):
