@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,10 +120,7 @@ class Join:
         self._check_ending()
         taken = self._file.taken()
         if there := [name for name in names if name in taken]:
-            raise ValueError(
-                f"{path}: there is a column {there[0]!r} already. Name another one for the "
-                f"clusters with join_column."
-            )
+            raise self._file.taken_already(there[0])
 
     def _check_ending(self) -> None:
         suffixes = [suffix.lower() for suffix in self.out.suffixes]
@@ -152,9 +150,11 @@ class Join:
 def _source(path: Path, like: Any, options: dict[str, Any]) -> Source:
     """The reader of the file, as it was when the rows were read."""
     wanted = asked(**options)
-    if like is None:
-        return FirstPass(path, wanted).source
-    return Transform(path, wanted, recipe_of(like)).source
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who reads the rows is warned then
+        if like is None:
+            return FirstPass(path, wanted).source
+        return Transform(path, wanted, recipe_of(like)).source
 
 
 def _joined_class(source: Source) -> type[JoinedFile]:

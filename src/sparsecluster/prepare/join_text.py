@@ -79,6 +79,13 @@ class JoinedFile(ABC):
         """A context in which `path` is written; it gives the function that takes results. The
         ending is that of the final name."""
 
+    def taken_already(self, name: str) -> ReadError:
+        """The error where there is a column of this name."""
+        return ReadError(
+            f"{self.source.path}: there is a column {name!r} already. Name another one for the clusters "
+            f"with join_column."
+        )
+
     def too_few(self) -> ReadError:
         """The error where there are more labels than rows."""
         return ReadError(f"{self.source.path} has fewer rows than there are labels.")
@@ -204,7 +211,7 @@ class JsonLinesJoin(TextJoin):
         if isinstance(record, str):
             record, written = {"text": record}, f'{{"text": {written.lstrip()}}}'
         if there := [name for name in self.names if name in record]:
-            raise ReadError(f"{self.source.path}: a record has a field {there[0]!r} already.")
+            raise self.taken_already(there[0])
         fields = ", ".join(
             f"{json.dumps(name)}: {cell}" for name, cell in zip(self.names, cells, strict=True)
         )
