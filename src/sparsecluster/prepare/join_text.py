@@ -82,8 +82,8 @@ class JoinedFile(ABC):
     def taken_already(self, name: str) -> ReadError:
         """The error where there is a column of this name."""
         return ReadError(
-            f"{self.source.path}: there is a column {name!r} already. Name another one for the clusters "
-            f"with join_column."
+            f"{self.source.path}: there is a column {name!r} already. Name another one for the "
+            f"clusters with join_column."
         )
 
     def too_few(self) -> ReadError:
