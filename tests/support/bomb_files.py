@@ -14,6 +14,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 
 GIGABYTE = 1 << 30
 PIECE = 1 << 24  # bytes that are compressed once, and then repeated
@@ -48,6 +49,7 @@ def compressed_texts(folder):
         "blank.jsonl.gz": repeated(gz, b" ", 4 * GIGABYTE),
         "nested.jsonl.zst": repeated(zstd, b"[{},", 4 * GIGABYTE),
         "fields.csv.zst": repeated(zstd, b",", 4 * GIGABYTE),
+        "numbers.csv.zst": repeated(zstd, b"1,2\n", 4 * GIGABYTE, b"x,y\n"),
         "quoted.csv.zst": repeated(zstd, b'aa\n","', 4 * GIGABYTE, b'text\n"'),
         "line.svm.zst": repeated(zstd, b"1", 4 * GIGABYTE, b"1 1:1\n1 2:"),
         "labels.svm.gz": repeated(gz, b"1\n", 4 * GIGABYTE, b"1 1:1\n"),
@@ -87,6 +89,21 @@ def plain_texts(folder):
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     return [folder / name for name in contents]
+
+
+def many_files(folder):
+    """Folders of files each of which is small enough."""
+    for name in ("texts", "lines", "empty"):
+        (folder / name).mkdir()
+    text, lines = gz(b"aa bb " * 2_500_000), gz(b'{"text": "aa"}\n' * 1_000_000)
+    for number in range(300):
+        (folder / f"texts/{number}.txt.gz").write_bytes(text)
+        (folder / f"lines/{number}.jsonl.gz").write_bytes(lines)
+    (folder / "cells.csv").write_bytes(b"," * 12_000_000 + b"\n" + b"1," * 6_000_000 + b"1\n")
+    scipy.sparse.save_npz(folder / "empty/0.npz", scipy.sparse.csc_array((1_000_000, 3)))
+    for number in range(1, 300):
+        (folder / f"empty/{number}.npz").write_bytes((folder / "empty/0.npz").read_bytes())
+    return [folder / name for name in ("texts", "lines", "empty", "cells.csv")]
 
 
 def npy_header(shape, descr="<i4", length=None):
@@ -224,9 +241,17 @@ def tables(folder):
         options=pa.ipc.IpcWriteOptions(compression="zstd"),
     ) as writer:
         writer.write_table(long)
-    names = ("far", "long", "packed", "empty")
+    words = pa.DictionaryArray.from_arrays(np.zeros(10**7, np.int8), ["aa " * 10**5])
+    pyarrow.parquet.write_table(pa.table({"text": words}), folder / "words.parquet")
+    pyarrow.feather.write_feather(
+        pa.table({"text": words}), folder / "words.feather", compression="zstd"
+    )
+    zeros = pa.table({name: np.zeros(10**8, np.int8) for name in "xy"})
+    pyarrow.parquet.write_table(zeros, folder / "zeros.parquet")
+    names = ("far", "long", "packed", "empty", "words", "zeros")
     tables = [folder / f"{name}.parquet" for name in names]
-    return [*tables, *(folder / name for name in ("far.feather", "long.feather", "long.arrow"))]
+    others = ("far.feather", "long.feather", "long.arrow", "words.feather")
+    return [*tables, *(folder / name for name in others)]
 
 
 def outcome(action, path):

@@ -117,9 +117,17 @@ def fit(
         f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
         f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
         f"{seconds:.2f} s",
+        *_read_as(inputs, rows),
         *([f"model: {model}"] if model else []),
         *([f"joined: {join.out}"] if join else []),
     )
+
+
+def _read_as(inputs: Inputs, rows: Rows) -> list[str]:
+    """How a file was read, in a line; nothing for a store."""
+    if rows.in_file or rows.recipe is None:
+        return []
+    return [f"{inputs.name}: read as {rows.recipe.format}"]
 
 
 def read_rows(

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sparsecluster.formats.claims import arrow_claims, parquet_claims
 from sparsecluster.formats.compressed import first_bytes
 from sparsecluster.formats.limits import refuse_growth
@@ -135,8 +137,12 @@ class Strings:
         """The cells of a column as text; those without a value are refused."""
         column = batch.column(name)
         if is_type(column.type, "dictionary"):
-            known = [str(value) for value in column.dictionary.to_pylist()]
-            cells = [None if at is None else known[at] for at in column.indices.to_pylist()]
+            indices = column.indices.to_numpy(zero_copy_only=False)
+            used = np.unique(indices[~np.isnan(indices)]).astype(np.int64)
+            taken = column.dictionary.take(load_pyarrow().array(used)).to_pylist()
+            known = dict(zip(used.tolist(), taken, strict=True))
+            cells = [known.get(at) for at in column.indices.to_pylist()]
+            cells = [None if cell is None else str(cell) for cell in cells]
         else:
             cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
         texts = list[str]()

@@ -12,11 +12,15 @@ from sparsecluster.formats.source import Option, ReadError
 
 DELIMITERS = ",;\t|"
 LINES_LOOKED_AT = 20
+LOOKED_AT = 1 << 16  # characters of these lines
 DELIMITER = Option(
     "delimiter",
     "What stands between two cells; by default , ; tab or |, as the first lines show.",
     parse=lambda given: "\t" if given in ("tab", "\\t") else given,
 )
+
+
+ENCODING = Option("encoding", "Of the file; utf-8 by default.", default="utf-8")
 
 
 def check_delimiter(delimiter: str | None) -> str | None:
@@ -26,6 +30,14 @@ def check_delimiter(delimiter: str | None) -> str | None:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise ValueError(f"delimiter must be one character, for example ';', got {delimiter!r}.")
     return delimiter
+
+
+def check_encoding(encoding: str) -> None:
+    """Refuse an encoding of text that Python does not have."""
+    try:
+        "".encode(encoding)
+    except (LookupError, TypeError):
+        raise ValueError(f"encoding={encoding!r} is not known to Python.") from None
 
 
 def is_number(cell: str) -> bool:
@@ -46,7 +58,12 @@ class CsvRows:
         csv.field_size_limit(LONGEST_TEXT)
         self.path, self.encoding = stream.path, encoding
         lines = text_lines(stream, encoding, newline="")
-        first = list(islice(lines, LINES_LOOKED_AT))
+        first, looked_at = list[str](), 0
+        for line in islice(lines, LINES_LOOKED_AT):
+            first.append(line)
+            looked_at += len(line)
+            if looked_at > LOOKED_AT:
+                break
         usual = "\t" if ".tsv" in self.path.suffixes else ","
         self.delimiter = delimiter or _sniffed(first, usual)
         self._taken = list[str]()  # lines that the parser took for a record
@@ -106,11 +123,11 @@ def _sniffed(lines: list[str], usual: str) -> str:
 
     def fit(delimiter: str) -> tuple[bool, bool, int]:
         try:
-            rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+            cut = (line[:LOOKED_AT] for line in lines)
+            rows = [row for row in csv.reader(cut, delimiter=delimiter) if row]
         except csv.Error:
             return False, False, 0
-        if len(lines) == LINES_LOOKED_AT:
-            rows[1:] = rows[1:-1]  # the last may go on in the next line
+        rows[1:] = rows[1:-1] or rows[1:]  # the last may go on in the next line
         widths = [len(row) for row in rows] or [0]
         several = widths[0] > 1
         return several, several and len(set(widths)) == 1, widths[0]

@@ -68,12 +68,11 @@ class FileStream(io.RawIOBase):
         super().close()
 
 
-def open_stream(path: str | Path) -> FileStream:
+def open_stream(path: Path) -> FileStream:
     """Open a file for reading; gzip, bzip2 and zstd are recognised by the first bytes.
 
     Raises ReadError where it cannot be opened, and on reading, where it is broken or cut off.
     """
-    path = Path(path)
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:

@@ -31,10 +31,10 @@ class Inputs(NamedTuple):
 class _NamedPath(type(Path())):  # type: ignore[misc]
     """A file that messages call by another name."""
 
-    shown: str
+    shown = ""
 
     def __str__(self) -> str:
-        return self.shown
+        return self.shown or os.fspath(self)
 
     def __fspath__(self) -> str:
         return str(super().__str__())

@@ -19,7 +19,7 @@ from sparsecluster.formats.source import ReadError
 from sparsecluster.formats.table import numbers_in
 from sparsecluster.formats.text import TextSource
 
-ROWS_LOOKED_AT = 20
+ROWS_LOOKED_AT, CELLS_LOOKED_AT = 20, 1 << 16
 MISSING = ("", "na", "nan", "n/a", "null", "none")
 #: options that only text has
 OF_TEXT = {"column", *(option.name for option in TextSource.options)} - {"encoding"}
@@ -46,7 +46,8 @@ def _of_csv(path: Path, options: dict[str, Any], terms: bool | None) -> str:
         return "csv" if terms else "table"
     with open_stream(path) as stream:
         rows = CsvRows(stream, options.get("encoding", "utf-8"), options.get("delimiter"))
-        cells = zip(*(row for _, row in islice(rows, ROWS_LOOKED_AT)), strict=True)
+        n_rows = max(1, min(ROWS_LOOKED_AT, CELLS_LOOKED_AT // len(rows.header)))
+        cells = list(zip(*(row for _, row in islice(rows, n_rows)), strict=True))
     found = dict(zip(rows.header, cells, strict=False))
     columns = {name: found[name] for name in found if name != options.get("id_column")}
     numbers = [name for name, cells in columns.items() if _holds_numbers(cells)]

@@ -90,6 +90,11 @@ def detect(path: Path) -> str:
         return "svmlight"
     if named is None and lines[0].lstrip(b"\xef\xbb\xbf ").startswith(b'{"'):
         return "jsonl"
+    if named is None and start.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"["):
+        raise ReadError(
+            f"{path} is a JSON array. Write one object per line, as jq -c '.[]' does, with a name "
+            f"that ends in .jsonl."
+        )
     if named is None:
         raise ReadError(
             f"{path}: neither its name nor its first lines tell its format. Pass one of "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,14 @@ from sparsecluster.formats.arrow import (
     open_table,
     refuse_claims,
 )
-from sparsecluster.formats.cells import DELIMITER, CsvRows, check_delimiter, is_number
+from sparsecluster.formats.cells import (
+    DELIMITER,
+    ENCODING,
+    CsvRows,
+    check_delimiter,
+    check_encoding,
+    is_number,
+)
 from sparsecluster.formats.compressed import checked_shape, dense_block, first_bytes, reading
 from sparsecluster.formats.files import FileStream, open_stream
 from sparsecluster.formats.limits import Growth
@@ -45,8 +53,8 @@ HEADER = Option(
 INDEX_NAMES = ("id", "index", "row", "row_id", "unnamed: 0", "")
 NUMBERS = ("floating", "integer", "boolean", "decimal")
 
-#: some rows: their cells, ids, the place of each for messages, and the share of the file read
-Cells = tuple[np.ndarray, list[str] | None, list[str], float]
+#: some rows: their cells, their ids, what messages call each of them, the share of the file read
+Cells = tuple[np.ndarray, list[str] | None, Callable[[int], str], float]
 
 
 class TableSource(Source):
@@ -55,7 +63,7 @@ class TableSource(Source):
     Several files must have the same columns, in any order. Cells without a number are refused.
     """
 
-    options = (COLUMNS, ID_COLUMN, DELIMITER, HEADER, Option("encoding", "Of the file."))
+    options = (COLUMNS, ID_COLUMN, DELIMITER, HEADER, ENCODING)
 
     def __init__(
         self,
@@ -67,6 +75,7 @@ class TableSource(Source):
         delimiter: str | None = None,
         header: bool | None = None,
         encoding: str = "utf-8",
+        dtype: str | None = None,
         **blocks: int,
     ) -> None:
         super().__init__(path, **blocks)
@@ -77,7 +86,10 @@ class TableSource(Source):
         self.id_column = id_column
         self.delimiter = check_delimiter(delimiter)
         self.header = header
+        check_encoding(encoding)
         self.encoding = encoding
+        self._typed = dtype is not None
+        self._dtype = None if dtype is None else np.dtype(dtype)
 
     def options_found(self) -> dict[str, Any]:
         return {"columns": self.columns}
@@ -86,11 +98,11 @@ class TableSource(Source):
         growth, named, n_rows = Growth(self.path, self.files), None, 0
         for path in self.files:
             growth.open(path)
-            for cells, ids, places, done in self._cells(path):
+            for cells, ids, place, done in self._cells(path):
                 if named not in (None, ids is not None):
                     raise ReadError(f"{path}: only some of the files have ids of rows.")
                 named = ids is not None
-                self._refuse_not_finite(cells, places)
+                self._refuse_not_finite(cells, place)
                 block = dense_block(path, cells, first_row=n_rows, done=growth.share(done))
                 growth.add(block.indptr, block.indices, block.data)
                 yield block if ids is None else replace(block, ids=np.array(ids, dtype=object))
@@ -171,59 +183,71 @@ class TableSource(Source):
         ids: str | None,
         done: float,
     ) -> Cells:
-        places = [f"{path}, line {line}" for line in lines]
+        def place(row: int) -> str:
+            return f"{path}, line {lines[row]}"
+
         try:
             numbers = np.array(cells, dtype=np.float64)
         except ValueError:
-            raise self._wrong_cell(places, cells) from None
-        return numbers, names if ids is not None else None, places, done
+            raise self._wrong_cell(place, cells) from None
+        return numbers, names if ids is not None else None, place, done
 
-    def _wrong_cell(self, places: list[str], cells: list[tuple[str, ...]]) -> ReadError:
+    def _wrong_cell(self, place: Callable[[int], str], cells: list[tuple[str, ...]]) -> ReadError:
         """The error for the first cell that is not a number."""
-        for place, row in zip(places, cells, strict=True):
+        for number, row in enumerate(cells):
             for name, cell in zip(self.columns or (), row, strict=True):
-                try:
-                    float(cell)
-                except ValueError:
+                if not is_number(cell):
                     if not cell.strip():
-                        return _missing(place, name)
-                    comma = (
-                        " Write decimals with a point." if is_number(cell.replace(",", ".")) else ""
-                    )
+                        return _missing(place(number), name)
+                    point = " Write decimals with a point." * is_number(cell.replace(",", "."))
                     return ReadError(
-                        f"{place}: the column {name!r} holds {cell[:40]!r}, which is not a number."
-                        f"{comma}"
+                        f"{place(number)}: the column {name!r} holds {cell[:40]!r}, which is not "
+                        f"a number.{point}"
                     )
-        return ReadError(f"{places[0]}: a cell from here on is not a number.")
+        return ReadError(f"{place(0)}: a cell from here on is not a number.")
 
     def _of_arrow(self, path: Path) -> Iterator[Cells]:
-        first_row, strings = 0, Strings(path)
-        with open_table(path, TEXT_LINES) as table:
-            kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
-            ids = self._choose(path, list(kinds), numbers_in(table.schema))
+        with open_table(path) as table:
+            ids = self._choose(path, list(table.schema.names), numbers_in(table.schema))
             taken = self.columns or []
-            refuse_claims(path, [*taken, *([ids] if ids else [])])
-            for batch, done in table.batches([*taken, *([ids] if ids else [])]):
-                places = [f"{path}: row {first_row + row}" for row in range(len(batch))]
-                columns = [batch.column(name) for name in taken]
-                for name, column in zip(taken, columns, strict=True):
+            kinds = [table.schema.field(name).type.to_pandas_dtype() for name in taken]
+        dtype = np.dtype(np.float32 if all(np.can_cast(k, np.float32) for k in kinds) else float)
+        self._dtype = self._dtype or dtype
+        if self._dtype != dtype and not self._typed:
+            raise ReadError(
+                f"{path}: its columns are of type {dtype}, those of the files before of "
+                f"{self._dtype}. Say which is wanted (dtype)."
+            )
+        names = [*taken, *([ids] if ids else [])]
+        refuse_claims(path, names)
+        n_lines = max(1, min(TEXT_LINES, self.block_entries // max(len(taken), 1)))
+        first_row, strings = 0, Strings(path)
+        with open_table(path, n_lines) as table:
+            for batch, done in table.batches(names):
+                place = partial(_place, path, first_row)
+                cells = np.empty((len(batch), len(taken)), self._dtype)
+                for i, name in enumerate(taken):
+                    column = batch.column(name)
                     if column.null_count:
-                        missing = np.flatnonzero(column.is_null().to_numpy(False))
-                        raise _missing(places[int(missing[0])], name)
-                cells = np.empty((len(batch), len(taken)))
-                for i, column in enumerate(columns):
-                    cells[:, i] = column.to_numpy(zero_copy_only=False).astype(np.float64)
-                yield cells, strings.of(batch, ids, first_row) if ids else None, places, done
+                        missing = np.flatnonzero(column.is_null().to_numpy(False))[0]
+                        raise _missing(place(int(missing)), name)
+                    cells[:, i] = column.to_numpy(zero_copy_only=False)
+                of_ids = strings.of(batch, ids, first_row) if ids else None
+                yield cells, of_ids, place, done
                 first_row += len(batch)
 
-    def _refuse_not_finite(self, cells: np.ndarray, places: list[str]) -> None:
+    def _refuse_not_finite(self, cells: np.ndarray, place: Callable[[int], str]) -> None:
         finite = np.isfinite(cells)
         if not finite.all():
             row, column = np.argwhere(~finite)[0]
             name = (self.columns or [])[column]
             if np.isnan(cells[row, column]):
-                raise _missing(places[row], name)
-            raise ReadError(f"{places[row]}: the column {name!r} holds infinity.")
+                raise _missing(place(row), name)
+            raise ReadError(f"{place(row)}: the column {name!r} holds infinity.")
+
+
+def _place(path: Path, first_row: int, row: int) -> str:
+    return f"{path}: row {first_row + row}"
 
 
 def _missing(place: str, name: str) -> ReadError:

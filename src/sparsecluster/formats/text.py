@@ -13,7 +13,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sparsecluster.formats.cells import DELIMITER, CsvRows, check_delimiter
+from sparsecluster.formats.cells import (
+    DELIMITER,
+    ENCODING,
+    CsvRows,
+    check_delimiter,
+    check_encoding,
+)
 from sparsecluster.formats.files import FileStream, open_stream, text_lines, whole_text
 from sparsecluster.formats.limits import refuse_empty_rows, refuse_growth
 from sparsecluster.formats.source import ID_COLUMN, Block, IfThere, Option, ReadError, Source
@@ -62,10 +68,7 @@ class TextOptions:
                 object.__setattr__(self, name, tuple(value))
         if not (self.column is None or isinstance(self.column, str)):
             raise ValueError(f"column must be a name or None, got {self.column!r}.")
-        try:
-            "".encode(self.encoding)
-        except (LookupError, TypeError):
-            raise ValueError(f"encoding={self.encoding!r} is not known to Python.") from None
+        check_encoding(self.encoding)
         bounds = self.ngram_range
         two = isinstance(bounds, tuple) and [type(bound) for bound in bounds] == [int, int]
         if not (two and 1 <= bounds[0] <= bounds[1]):
@@ -113,7 +116,7 @@ class TextSource(Source):
 
     terms = True
     options: ClassVar[tuple[Option, ...]] = (
-        Option("encoding", "Of the file; utf-8 by default.", default="utf-8"),
+        ENCODING,
         Option(
             "lowercase", "Ignore case, or keep it.", bool, True, negative="--keep-case", fixed=True
         ),

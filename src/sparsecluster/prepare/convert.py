@@ -50,7 +50,7 @@ def convert(
     progress: Progress | None = None,
     **options: Any,
 ) -> StoredRows:
-    """Write the rows of a file into a store, in bounded memory; then open it.
+    """Write the rows of a file, or several, into a store, in bounded memory; then open it.
 
     The store appears when it is whole: a conversion that is interrupted leaves nothing that opens.
     Rows are the same, to the bit, as :func:`read` gives.

@@ -258,6 +258,8 @@ def recipe_of(like: Any) -> Recipe:
         n_features, names = like.n_features, like.feature_names
     elif hasattr(like, "n_features_in_"):
         n_features, names = like.n_features_in_, like.feature_names_
+        if names is None:  # of a data frame
+            names = getattr(like, "feature_names_in_", None)
     else:
         raise ValueError("like must be Rows, a fitted estimator or a fitted Recipe.")
     recipe: Recipe = getattr(like, "recipe", None) or Recipe(names=names)

@@ -30,11 +30,14 @@ def read(
 
     Parameters
     ----------
-    path : str or path
+    path : str, path, or list of these
         svmlight (also with several labels per row, or the header of the extreme classification
         repository), scipy's .npz, .npy, Matrix Market, UCI bag of words, AnnData (needs the extra
         "h5ad"), Parquet or Arrow (needs "parquet"), text (.txt with one document per line, .jsonl,
-        .csv), most of them also as .gz, .bz2 or .zst (needs "zstd"). A store is opened, not read.
+        .csv), tables of numbers (.csv, Parquet), most of them also as .gz, .bz2 or .zst (needs
+        "zstd"). A store is opened, not read. Several files of one format are read as one: a list,
+        a pattern of names like "part-*.csv", or a folder; a folder of .txt files has one document
+        in each. "-" is standard input.
     prepare : Prepare or None, default=None
         What to make of the counts in the file, not fitted yet.
     like : Rows, fitted estimator, Recipe or None, default=None
@@ -49,7 +52,9 @@ def read(
 
         format : str
             One of "svmlight", "npz", "npy", "mtx", "docword", "h5ad", "parquet", "txt", "jsonl",
-            "csv"; by default what the file's first lines and its name say.
+            "csv", "texts" (one document per file), "parquet-text" (a column of text) or "table"
+            (columns of numbers, of CSV or Parquet); by default what the file's first lines, its
+            name and the other options say.
         dtype : {"float32", "float64"}
             Type of the values; by default that of the file, and float32 where numbers are text.
 
@@ -62,10 +67,19 @@ def read(
         layer : str
             For h5ad: the layer to take in place of X; "raw/X" is that of ``raw``.
         columns : tuple of str
-            For parquet: the columns with (indices, values) or (row, column, value).
+            For table: the columns to take, by default all but `id_column`. For parquet: those with
+            (indices, values) or (row, column, value).
+        id_column : str
+            For jsonl, csv, table and parquet: the column with the names of rows, which become
+            ``rows.ids``.
+        delimiter : str
+            For csv and table: what stands between two cells; by default a comma, semicolon, tab or
+            bar, as the first lines show.
+        header : bool
+            For table: whether the first line names the columns.
         column, encoding, lowercase, stop_words, ngram_range, token_pattern, strip_accents
-            For txt, jsonl and csv: how documents become terms, as :class:`TextOptions` describes
-            them; ``text=TextOptions(...)`` has all of them in one.
+            For text: how documents become terms, as :class:`TextOptions` describes them;
+            ``text=TextOptions(...)`` has all of them in one.
 
     Returns
     -------
