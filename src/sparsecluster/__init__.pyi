@@ -5,6 +5,7 @@ from .kmeans.projection import project_l1
 from .kmeans.seeding.seed_centers import kmeans_plusplus, seed_centers
 from .kmeans.spherical import SphericalKMeans
 from .prepare.convert import convert
+from .prepare.join import join_labels
 from .prepare.metalabels import metalabels
 from .prepare.prepare import Prepare
 from .prepare.read import read, read_blocks
@@ -34,6 +35,7 @@ __all__ = [
     "TextOptions",
     "__version__",
     "convert",
+    "join_labels",
     "kmeans_plusplus",
     "load_model",
     "make_report",

@@ -99,7 +99,7 @@ def _launch(
 
 
 def _without_hyphen(token: str, before: str) -> str:
-    """Standard input by its other name, because what begins with a hyphen is taken for an option."""
+    """Standard input by its other name: what begins with a hyphen is taken for an option."""
     return "/dev/stdin" if token == "-" and before not in WRITE_TO_STDOUT else token
 
 

@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
 from sparsecluster.cli.inputs import Data, Inputs
+from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.models import check_data
 from sparsecluster.cli.options import (
@@ -32,8 +33,6 @@ from sparsecluster.rows.errors import counted
 if TYPE_CHECKING:
     from sparsecluster.rows.rows import Rows
 
-OUTPUT = Group("Output", sort_key=0)
-
 
 def fit(
     data: Data,
@@ -41,6 +40,7 @@ def fit(
     clusters: Clusters,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     labels: Annotated[str | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
+    joining: Joining = Joining(),
     terms: Annotated[Shown, Parameter(group=OUTPUT)] = 8,
     minibatch: Annotated[bool, Parameter(negative=())] = False,
     seed: Seed = None,
@@ -63,7 +63,7 @@ def fit(
     model
         Write the model to this file, for predict and inspect.
     labels
-        Write the cluster of each row: .npy, .csv, .txt, or - for standard output.
+        Write the cluster of each row: .npy, .csv, .txt, .parquet, or - for standard output.
     terms
         How many terms to show for each cluster, where the columns have names.
     minibatch
@@ -74,16 +74,22 @@ def fit(
         How to start: the name of a method, or a file (.npz, .npy) with one center per row.
     """
     from sparsecluster import read
+    from sparsecluster.prepare.join_text import Results
 
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
     centers = init if Path(init).suffix in (".npz", ".npy") else None
     inputs = Inputs(data)
     check_outputs(
-        inputs=[*inputs.paths, centers], files=[model, labels], checkpoint=clustering.checkpoint
+        inputs=[*inputs.paths, centers],
+        files=[model, labels, joining.join],
+        checkpoint=clustering.checkpoint,
     )
     if centers and (useless := given_options(starting)):
         raise ValueError(f"{option_name(next(iter(useless)))} has no effect with --init {init}.")
+    if joining.join is not None and preparing.metalabels:
+        raise ValueError("--join cannot be combined with --metalabels: rows are not those of data.")
+    join = joining.plan(inputs.given, reading)
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     given |= {
         "n_clusters": clusters,
@@ -110,7 +116,12 @@ def fit(
     if model is not None:
         estimator.save(model)
     if labels is not None:
-        write_labels(labels, [estimator.labels_])
+        write_labels(labels, Results(estimator.labels_, ids=rows.ids).pieces())
+    if join is not None:
+        distances = estimator.label_distances(rows, estimator.labels_)
+        with join.writing() as write:
+            for piece in Results(estimator.labels_, distances, rows.ids).pieces():
+                write(piece)
     screen.result(
         {
             "rows": rows.n_rows,
@@ -121,6 +132,7 @@ def fit(
             "seconds_by_phase": {"reading": started - begun, **phases_of(estimator)},
             "model": model and str(model),
             "labels": labels,
+            "join": join and str(join.out),
             "checkpoint": clustering.checkpoint and str(clustering.checkpoint),
         },
         *clusters_table(estimator, terms),
@@ -129,6 +141,7 @@ def fit(
         f"{seconds:.2f} s",
         *_read_as(inputs, rows),
         *([f"model: {model}"] if model else []),
+        *([f"joined: {join.out}"] if join else []),
     )
 
 

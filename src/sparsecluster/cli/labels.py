@@ -1,48 +1,84 @@
-"""Labels as files: .npy, .csv, .txt, or lines on standard output."""
+"""Labels as files: .npy, .csv, .txt, .parquet, or lines on standard output."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sparsecluster.cli.outputs import STDOUT
 
 if TYPE_CHECKING:
-    import numpy as np
+    from sparsecluster.prepare.join_text import Results
 
-ENDINGS = (".npy", ".csv", ".txt")
+ENDINGS = (".npy", ".csv", ".txt", ".parquet")
 
 
 def check_ending(target: str | None) -> None:
     """Refuse, before any work, a name that does not tell how labels are written."""
     if target not in (None, STDOUT) and Path(target).suffix not in ENDINGS:
         raise ValueError(f"{target}: labels are written as {', '.join(ENDINGS)}, or to -.")
+    if target is not None and target.endswith(".parquet") and find_spec("pyarrow") is None:
+        raise ValueError(f"{target} needs pyarrow: pip install 'sparsecluster[parquet]'.")
 
 
-def write_labels(target: str, parts: Iterable[np.ndarray]) -> int:
+def write_labels(target: str, parts: Iterable[Results]) -> int:
     """Write labels, part by part; a file appears when it is whole. How many there were."""
     if target != STDOUT and Path(target).suffix == ".npy":
         return _write_npy(Path(target), parts)
+    if target.endswith(".parquet"):
+        return _write_parquet(target, parts)
+    n_rows = 0
     with _opened(target) as file:
-        first = 0
-        table = target.endswith(".csv")
-        if table:
-            file.write(b"row,label\n")
-        for labels in parts:
-            numbers = labels.tolist()
-            if table:
-                text = "".join(f"{row},{label}\n" for row, label in enumerate(numbers, first))
+        for number, part in enumerate(parts):
+            if target.endswith(".csv"):
+                text = _table(part, n_rows, header=number == 0)
             else:
-                text = "\n".join(map(str, numbers)) + "\n" if numbers else ""
+                text = "".join(f"{label}\n" for label in part.labels.tolist())
             file.write(text.encode())
-            first += len(numbers)
-    return first
+            n_rows += len(part.labels)
+    return n_rows
 
 
-def _write_npy(path: Path, parts: Iterable[np.ndarray]) -> int:
+def _table(part: Results, first_row: int, *, header: bool) -> str:
+    """Lines of a CSV file, with ids where they are known."""
+    from sparsecluster.prepare.join_text import csv_line
+
+    columns = _columns(part, first_row)
+    lines = map(csv_line, zip(*columns.values(), strict=True))
+    return (csv_line(columns) if header else "") + "".join(lines)
+
+
+def _columns(part: Results, first_row: int) -> dict[str, Any]:
+    """The columns of a table of labels, by name."""
+    columns = {"row": range(first_row, first_row + len(part.labels)), "label": part.labels.tolist()}
+    return columns if part.ids is None else {**columns, "id": part.ids.tolist()}
+
+
+def _write_parquet(target: str, parts: Iterable[Results]) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from sparsecluster.storage.atomic import atomic_file
+
+    kinds = {"row": pa.int64(), "label": pa.int32(), "id": pa.string()}
+    n_rows = 0
+    with atomic_file(target) as partial, ExitStack() as opened:
+        writer = None
+        for part in parts:
+            columns = _columns(part, n_rows)
+            schema = pa.schema([(name, kinds[name]) for name in columns])
+            if writer is None:
+                writer = opened.enter_context(pa.parquet.ParquetWriter(partial, schema))
+            writer.write_table(pa.table(columns, schema=schema))
+            n_rows += len(part.labels)
+    return n_rows
+
+
+def _write_npy(path: Path, parts: Iterable[Results]) -> int:
     import numpy as np
 
     from sparsecluster.storage.atomic import atomic_file
@@ -50,8 +86,8 @@ def _write_npy(path: Path, parts: Iterable[np.ndarray]) -> int:
 
     with atomic_file(path) as partial:
         array = GrowingArray(partial, np.int32)
-        for labels in parts:
-            array.append(labels)
+        for part in parts:
+            array.append(part.labels)
         array.close()
     return array.length
 

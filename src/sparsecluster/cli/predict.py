@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from sparsecluster.cli.inputs import Data, Inputs
+from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
 from sparsecluster.cli.models import open_model
 from sparsecluster.cli.options import Reading, Running
@@ -18,14 +20,18 @@ from sparsecluster.cli.screen import Screen
 from sparsecluster.rows.errors import counted
 
 if TYPE_CHECKING:
-    import numpy as np
+    from sparsecluster.prepare.join_text import Results
 
 
 def predict(
     model: Path,
     data: Data,
     *,
-    labels: Annotated[str, Parameter(name=["--labels", "-o"], allow_leading_hyphen=True)] = STDOUT,
+    labels: Annotated[
+        str | None,
+        Parameter(group=OUTPUT, name=["--labels", "-o"], allow_leading_hyphen=True),
+    ] = None,
+    joining: Joining = Joining(),
     zero_rows: Literal["error", "first"] | None = None,
     missing_columns: Literal["error", "zero"] = "error",
     reading: Reading = Reading(),
@@ -41,7 +47,8 @@ def predict(
         A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
         folder of files, or - for standard input.
     labels
-        Where to write the clusters: .npy, .csv, .txt, or - for standard output.
+        Where to write the clusters: .npy, .csv, .txt, .parquet, or - for standard output,
+        which is the default without --join.
     zero_rows
         With cosine, what to do with rows that are zero (for text: without a known word): refuse
         them, or put them into cluster 0; by default as the model was fitted.
@@ -50,31 +57,48 @@ def predict(
         zero.
     """
     from sparsecluster import read_blocks
+    from sparsecluster.prepare.join_text import Results
 
+    if labels is None and joining.join is None:
+        labels = STDOUT
     check_ending(labels)
     inputs = Inputs(data)
-    check_outputs(inputs=[model, *inputs.paths], files=[labels])
+    check_outputs(inputs=[model, *inputs.paths], files=[labels, joining.join])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = open_model("predict", model, inputs.path)
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
+    join = joining.plan(inputs.given, reading, like=estimator)
     options: dict[str, Any] = {
         "missing_columns": missing_columns,
         "n_threads": running.threads,
         **reading.given(),
     }
 
+    def parts(write: Callable[[Results], None] | None) -> Iterator[Results]:
+        for rows in read_blocks(inputs.given, like=estimator, progress=show, **options):
+            found = Results(estimator.predict(rows), ids=rows.ids)
+            if write is not None:
+                write(found._replace(distances=estimator.label_distances(rows, found.labels)))
+            yield found
+
     with (
         screen.warnings_in_words(),
         screen.progress(f"predicting {inputs.name}", inputs.path) as show,
+        nullcontext() if join is None else join.writing() as write,
     ):
-
-        def parts() -> Iterator[np.ndarray]:
-            for rows in read_blocks(inputs.given, like=estimator, progress=show, **options):
-                yield estimator.predict(rows)
-
-        n_rows = write_labels(labels, parts())
+        if labels is None:
+            n_rows = sum(len(part.labels) for part in parts(write))
+        else:
+            n_rows = write_labels(labels, parts(write))
     sys.stdout.flush()
-    lines = [] if labels == STDOUT else [f"{labels}: clusters of {counted(n_rows, 'row')}"]
-    screen.result({"rows": n_rows, "labels": labels}, *lines)
+    written = [labels, *([str(join.out)] if join else [])]
+    screen.result(
+        {"rows": n_rows, "labels": labels, "join": join and str(join.out)},
+        *(
+            f"{file}: clusters of {counted(n_rows, 'row')}"
+            for file in written
+            if file not in (None, STDOUT)
+        ),
+    )

@@ -56,7 +56,8 @@ def _parameters() -> set[str]:
 
     groups: Any = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
-    return {*names, *OTHER_NAMES, "init", "method", "missing_columns", "overwrite", "verify"}
+    others = ("init", "join_column", "method", "missing_columns", "overwrite", "verify")
+    return {*names, *OTHER_NAMES, *others}
 
 
 def in_options(message: str) -> str:

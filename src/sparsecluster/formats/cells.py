@@ -56,7 +56,7 @@ class CsvRows:
         self, stream: FileStream, encoding: str, delimiter: str | None, *, header: bool = True
     ) -> None:
         csv.field_size_limit(LONGEST_TEXT)
-        self.path = stream.path
+        self.path, self.encoding = stream.path, encoding
         lines = text_lines(stream, encoding, newline="")
         first, looked_at = list[str](), 0
         for line in islice(lines, LINES_LOOKED_AT):
@@ -65,28 +65,52 @@ class CsvRows:
             if looked_at > LOOKED_AT:
                 break
         usual = "\t" if ".tsv" in self.path.suffixes else ","
+        self.delimiter = delimiter or _sniffed(first, usual)
+        self._taken = list[str]()  # lines that the parser took for a record
         self._reader = csv.reader(
-            chain(first, lines), delimiter=delimiter or _sniffed(first, usual), strict=False
+            self._taking(chain(first, lines)), delimiter=self.delimiter, strict=False
         )
-        found = next(self._rows(), None)
-        if found is None:
+        self._records: Iterator[tuple[str, list[str]]] = self._parsed()
+        above = list[tuple[str, list[str]]]()
+        for record in self._records:
+            above.append(record)
+            if record[1]:
+                break
+        found = above[-1][1] if above else []
+        if not found:
             raise ReadError(f"{self.path} is empty: a header line is needed.")
         #: names of the columns; where the first line does not tell them, their numbers
         self.header = found if header else [str(number) for number in range(len(found))]
-        self._first = [] if header else [found]
+        #: the header as it is written, and blank lines before it
+        self.header_text = "".join(text for text, _ in above) if header else ""
+        if not header:
+            self._records = chain(above, self._records)
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
-        for row in chain(self._first, self._rows()):
-            if len(row) != len(self.header):
+        return ((self._reader.line_num, row) for _, row in self.records() if row)
+
+    def records(self) -> Iterator[tuple[str, list[str]]]:
+        """The rows as they are written and as cells; a blank line has none. Quotes that are open at
+        the end of the file are closed."""
+        for text, row in self._records:
+            if row and len(row) != len(self.header):
                 raise ReadError(
                     f"{self.path}, line {self._reader.line_num}: {len(row)} columns, where the "
                     f"header has {len(self.header)}."
                 )
-            yield self._reader.line_num, row
+            yield text, row
 
-    def _rows(self) -> Iterator[list[str]]:
+    def _taking(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            self._taken.append(line)
+            yield line
+        self._taken.append('"')  # the parser asks for another line only within quotes
+
+    def _parsed(self) -> Iterator[tuple[str, list[str]]]:
         try:
-            yield from filter(None, self._reader)
+            for row in self._reader:
+                yield "".join(self._taken), row
+                self._taken.clear()
         except csv.Error as error:
             raise ReadError(
                 f"{self.path}, line {self._reader.line_num}: {error}. Check its quotes, or split "

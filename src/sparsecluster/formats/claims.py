@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 VALUE_BYTES = 8  # that a value takes in memory, at most
 PAGE_HEADER = 1 << 9, 1 << 16, 1 << 24  # bytes that are read for a header; few take more than 512
 RECORD_BATCH, DICTIONARY_BATCH = 3, 2
+CODECS = {0: "none", 1: "snappy", 2: "gzip", 4: "brotli", 5: "lz4", 6: "zstd", 7: "lz4"}
 
 
 def parquet_claims(path: Path, names: Iterable[str]) -> int:
@@ -32,6 +33,13 @@ def parquet_claims(path: Path, names: Iterable[str]) -> int:
                 about = page.get(5) or page.get(8)  # of version 1 or 2
                 claimed += page[2] + (VALUE_BYTES * about[1] if about else 0)
     return claimed
+
+
+def parquet_codec(path: Path) -> str:
+    """The compression of a Parquet file, by its first column, as pyarrow calls it."""
+    with open(path, "rb") as file:
+        first = next(_column_chunks(file), {4: 0})
+    return CODECS.get(first[4], "snappy")
 
 
 def _column_chunks(file: BinaryIO) -> Iterator[dict[int, Any]]:

@@ -92,6 +92,11 @@ class ParquetSource(Source):
             else:
                 yield from self._from_entries(entries)
 
+    def lines_are_rows(self) -> bool:
+        """Whether each line of the table is a row of the matrix, not an entry."""
+        with reading(self.path, *BROKEN), open_table(self.path) as table:
+            return self.layout(table.schema)[0] is not None
+
     def layout(self, schema: Any) -> tuple[list[str] | None, list[str]]:
         """The two columns of lists, or None and the three columns of entries."""
         types = dict(zip(schema.names, schema.types, strict=True))

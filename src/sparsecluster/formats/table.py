@@ -31,7 +31,7 @@ from sparsecluster.formats.cells import (
     is_number,
 )
 from sparsecluster.formats.compressed import checked_shape, dense_block, first_bytes, reading
-from sparsecluster.formats.files import open_stream
+from sparsecluster.formats.files import FileStream, open_stream
 from sparsecluster.formats.limits import Growth
 from sparsecluster.formats.source import (
     COLUMNS,
@@ -148,9 +148,13 @@ class TableSource(Source):
             self.tell_columns(len(self.columns), np.array(self.columns, dtype=object))
         return ids
 
+    def csv_rows(self, stream: FileStream) -> CsvRows:
+        """The rows of a file, all columns of them."""
+        return CsvRows(stream, self.encoding, self.delimiter, header=self.header is not False)
+
     def _of_csv(self, path: Path) -> Iterator[Cells]:
         with open_stream(path) as stream:
-            rows = CsvRows(stream, self.encoding, self.delimiter, header=self.header is not False)
+            rows = self.csv_rows(stream)
             if self.header is None and self._takes_all and any(map(is_number, rows.header)):
                 raise ReadError(
                     f"{path}, line 1: holds numbers. Say whether it names the columns (header; "

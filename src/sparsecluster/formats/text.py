@@ -289,10 +289,11 @@ class JsonLinesSource(TextSource):
 
     options = (COLUMN, ID_COLUMN, *TextSource.options)
 
-    def _documents(self, stream: FileStream) -> Iterator[Document]:
-        column, of_ids, first = None, None, True
-        for line, text in enumerate(text_lines(stream, self.text.encoding), 1):
+    def records(self, stream: FileStream) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """Every line as it is written, and its object; None for a blank line."""
+        for line, text in enumerate(text_lines(stream, self.text.encoding, newline=""), 1):
             if not text.strip():
+                yield text, None
                 continue
             place = f"{stream.path}, line {line}"
             try:
@@ -305,6 +306,14 @@ class JsonLinesSource(TextSource):
                 raise ReadError(
                     f"{place}: an object (or a string) is needed, not {type(record).__name__}."
                 )
+            yield text, record
+
+    def _documents(self, stream: FileStream) -> Iterator[Document]:
+        column, of_ids, first = None, None, True
+        for line, (_, record) in enumerate(self.records(stream), 1):
+            if record is None:
+                continue
+            place = f"{stream.path}, line {line}"
             if column is None or column not in record:
                 column = self._column_of(list(record), place)
             if not isinstance(record[column], str):
@@ -325,8 +334,12 @@ class CsvSource(TextSource):
 
     options = (COLUMN, ID_COLUMN, DELIMITER, *TextSource.options)
 
+    def csv_rows(self, stream: FileStream) -> CsvRows:
+        """The rows of a file, all columns of them."""
+        return CsvRows(stream, self.text.encoding, self.delimiter)
+
     def _documents(self, stream: FileStream) -> Iterator[Document]:
-        rows = CsvRows(stream, self.text.encoding, self.delimiter)
+        rows = self.csv_rows(stream)
         first_line = f"{stream.path}, line 1"
         place = rows.header.index(self._column_of(rows.header, first_line))
         of_ids = ids_in(first_line, self.id_column, rows.header)

@@ -141,6 +141,19 @@ class CenterEstimator(
         labels = self._assign(rows, centers, n_threads)
         return labels, _core.own_distances(rows.core, centers, labels, n_threads)
 
+    def label_distances(self, X: Any, labels: Any) -> np.ndarray:
+        """The distance of each row to the center of its label (cosines: 1 - cos), as float64."""
+        self.check_is_fitted()
+        rows, centers, n_threads = self._met(self._points(X))
+        labels = np.ascontiguousarray(labels, dtype=np.int32)
+        if labels.shape != (rows.n_rows,) or not _within(labels, centers.n_clusters):
+            raise ValueError(
+                f"labels must be one integer from 0 to {centers.n_clusters - 1} per row of X."
+            )
+        distances = np.sqrt(_core.own_distances(rows.core, centers, labels, n_threads))
+        self._measure().distances(distances, rows.core.norm2)
+        return distances
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the weighted sum of the squared distances of the rows to their nearest centers."""
         self.check_is_fitted()
@@ -320,3 +333,7 @@ class CenterEstimator(
         if by_feature is not None:
             self._by_feature = CentersByFeature.restored(by_feature, self.cluster_centers_)
         super().set_state(state, verify=verify)
+
+
+def _within(labels: np.ndarray, n_clusters: int) -> bool:
+    return not len(labels) or 0 <= labels.min() <= labels.max() < n_clusters
