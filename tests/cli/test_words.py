@@ -89,7 +89,7 @@ def process(hidden, *lines, **environment):
         ("fit small.npz -k", "-k needs a value."),
         (
             "fit small.npz --clusers 3",
-            "fit needs --clusters. Did you mean --clusters instead of --clusers?",
+            "Unknown option: --clusers. Did you mean --clusters?",
         ),
         (
             "fit small.npz -k 3 --metrics cosine",
