@@ -263,7 +263,7 @@ def test_a_warning_is_a_line(run, matrix):
         (["fit", "x.npz", "-k", 3, "--model", "/dev/null"], "not a regular file"),
         (["seed", "x.npz", "-k", 3, "--centers", "x.npz"], "written over"),
         (["convert", "x.npz", "y.npz"], "a store is a folder"),
-        (["convert", "/dev/stdin", "y.store"], "is a pipe or a device"),
+        (["convert", "/dev/null", "y.store"], "is a pipe or a device"),
         (["fit", "x.npz", "-k", 3, "--transpose"], "--transpose: no effect on x.npz"),
         (["fit", "x.npz", "-k", 3, "--metalabels"], "no labels"),
         (["fit", "x.npz", "-k", 3, "--min-df", 1000], "Lower --min-df"),
