@@ -111,17 +111,21 @@ def test_what_a_table_holds_is_told_by_its_columns(tmp_path, text, format):
         (
             "x,y\n1,2\n",
             {"columns": ("x", "w")},
-            "no column 'w'. Pass one of 'x', 'y' as the columns",
+            "no column 'w'. It has 'x', 'y'",
         ),
         ("x,y\n1,2\n", {"columns": ("x", "x")}, "names a column twice"),
         ("x,x\n1,2\n", {"columns": ("x",)}, "line 1: two columns have the same name"),
         ("x,y\n1,2\n3\n", {}, "line 3: 1 columns, where the header has 2"),
-        ("id,x\n1,2\n", {}, "does the column 'id' number the rows.*id_column"),
-        ("1,2\n3,4\n", {}, "line 1: holds numbers.*--no-header"),
-        ("x,2.5\n1,2\n", {}, "line 1: holds numbers.*--no-header"),
+        ("id,x\n1,2\n", {}, "does the column 'id' name the rows.*id_column='id'"),
+        ("1,2\n3,4\n", {}, "line 1: holds numbers.*header=False"),
+        ("x,2.5\n1,2\n", {}, "line 1: holds numbers.*header=False"),
         ("name\na\n", {"id_column": "name", "format": "table"}, "no columns but the ids"),
         ("x,y\n1,2\n", {"columns": "xy"}, "columns must be a list of names, got 'xy'"),
-        ("a,x,b\nu,1,v\n", {}, r"no column 'text'.*those with numbers \(x\)"),
+        (
+            "a,x,b\nu,1,v\n",
+            {},
+            r"no column 'text'.*column='a', or take those with numbers, as in columns=\('x',\)",
+        ),
         ("x,y\n1,2\n", {"encoding": "klingon", "columns": ("x",)}, "not known to Python"),
         ("x,y\n1,2\n", {"columns": ("x",), "column": "y"}, "columns: no effect"),
     ],
@@ -169,7 +173,7 @@ def test_columns_of_other_files_are_matched_by_name(tmp_path):
     assert model.predict(other).tolist() == model.labels_[::-1].tolist()
     table = arrow_file(tmp_path / "x.parquet", {"y": [0, 3], "x": [1, 0], "z": [-2.5, 1e3]})
     assert model.predict(table).tolist() == model.labels_.tolist()
-    with pytest.raises(ReadError, match="no column 'z'"):
+    with pytest.raises(ReadError, match="lacks 1 of the 3"):
         model.predict(write(tmp_path / "w.csv", "x,y\n1,2\n"))
 
 
@@ -203,3 +207,48 @@ def test_text_of_parquet_in_dictionaries(tmp_path):
     assert list(read(path).feature_names) == ["blue", "red", "sky"]
     with pytest.raises(ReadError, match="row 2 has no value in the column 'text'"):
         read(arrow_file(tmp_path / "x.feather", {"text": texts}))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('id,text\n1,a b\n2,"c d\n3,e\n4,"f g"\n', "line 3: .* closed in the middle .* in line 5"),
+        ('id,text\n1,a b\n2,"c d\n3,e f\n', "line 3: a quote that opens here is not closed"),
+        ("text,text\na b,c\n", "2 columns have the name 'text'"),
+        ("text\na b, c d\n", "line 2: 2 columns, where the header has 1. .* format='txt'"),
+    ],
+)
+def test_rows_that_would_be_swallowed_are_refused(tmp_path, text, said):
+    with pytest.raises(ReadError, match=said):
+        read(write(tmp_path / "x.csv", text))
+
+
+@pytest.mark.parametrize("name", ["customer_id", "Key", "userId", "row", "Unnamed: 0"])
+def test_columns_that_seem_to_name_rows_are_not_taken_for_features(tmp_path, name):
+    path = write(tmp_path / "x.csv", f"{name},x,paid\n1,2,3\n2,4,5\n")
+    with pytest.raises(ReadError, match=f"does the column '{name}' name the rows"):
+        read(path)
+    assert read(path, columns=[name, "x"]).shape == (2, 2)
+    assert read(path, id_column=name).feature_names.tolist() == ["x", "paid"]
+
+
+def test_columns_that_a_table_lacks_are_refused_or_zero(tmp_path):
+    known = read(write(tmp_path / "x.csv", "x,y,z\n1,2,3\n4,5,6\n"))
+    other = write(tmp_path / "y.csv", "z,x\n3,1\n")
+    with pytest.raises(ReadError, match=r"lacks 1 of the 3 known columns \(y\)"):
+        read(other, like=known)
+    with pytest.warns(UserWarning, match="lacks 1 of the 3"):
+        rows = read(other, like=known, missing_columns="zero")
+    assert rows.matrix.toarray().tolist() == [[1, 0, 3]]
+
+
+def test_decimals_with_a_comma_are_told(tmp_path):
+    with pytest.raises(ReadError, match="Write decimals with a point"):
+        read(write(tmp_path / "x.csv", "a;b\n1,5;2,5\n"))
+
+
+def test_the_encoding_that_a_file_shows_is_advised(tmp_path):
+    path = write(tmp_path / "x.csv", "text\nred apple\n", encoding="utf-16")
+    with pytest.raises(ReadError, match=r"its first line .* encoding='utf-16'"):
+        read(path)
+    assert read(path, encoding="utf-16").n_rows == 1

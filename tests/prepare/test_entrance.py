@@ -17,7 +17,10 @@ def frame(library, columns):
         return pd.DataFrame(columns)
     if library == "polars":
         return pytest.importorskip("polars").DataFrame(columns)
-    return pytest.importorskip("pyarrow").table(columns)
+    pyarrow = pytest.importorskip("pyarrow")
+    return (
+        pyarrow.RecordBatch.from_pydict(columns) if library == "batch" else pyarrow.table(columns)
+    )
 
 
 def taken(X, names):
@@ -30,7 +33,7 @@ def columns():
     return {name: values[:, i] for i, name in enumerate(NAMES)}
 
 
-LIBRARIES = pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+LIBRARIES = pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "batch"])
 
 
 @LIBRARIES
@@ -81,3 +84,14 @@ def test_texts_are_refused_by_every_entrance_and_for_predict_in_other_words():
     model = KMeans(2, random_state=0).fit(np.eye(4))
     with pytest.raises(ValueError, match=r"X = vectorizer.transform\(texts\)"):
         model.predict(TEXTS)
+
+
+@pytest.mark.parametrize("given", [(row for row in [[1.0]]), {1.0}, {"a": [1.0]}, b"ab"])
+def test_what_is_no_table_is_refused_by_its_type(given):
+    with pytest.raises(ValueError, match=f"X must be a matrix.*got {type(given).__name__}"):
+        KMeans(1).fit(given)
+
+
+def test_a_lazy_frame_is_to_be_collected(columns):
+    with pytest.raises(ValueError, match=r"call \.collect\(\)"):
+        KMeans(1).fit(pytest.importorskip("polars").LazyFrame(columns))

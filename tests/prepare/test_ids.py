@@ -81,7 +81,7 @@ def test_a_model_reads_ids_where_other_files_have_them(tmp_path):
     assert read(as_jsonl(tmp_path / "x.jsonl"), like=model).ids.tolist() == list(TEXTS)
     (tmp_path / "y.csv").write_text("text\nblue apple\n")
     assert read(tmp_path / "y.csv", like=model).ids is None
-    with pytest.raises(ReadError, match=r"no column 'name'.*as id_column"):
+    with pytest.raises(ReadError, match=r"no column 'name'. It has 'text'"):
         read(tmp_path / "y.csv", like=model, id_column="name")
 
 

@@ -198,7 +198,7 @@ def test_names_that_come_too_late_are_refused(tmp_path, matrix, monkeypatch):
     write_cells(tmp_path / "x.h5ad", matrix, NAMES)
     model = KMeans(4, random_state=0).fit(tmp_path / "x.h5ad")
     monkeypatch.setitem(FORMATS, "late", SimpleNamespace(reader=LateNames, module="late"))
-    monkeypatch.setattr(passes, "format_of", lambda *_: "late")
+    monkeypatch.setattr(passes, "format_of", lambda *_, **__: "late")
     (tmp_path / "x.late").write_text("late")
     with pytest.raises(ReadError, match="names them behind its rows"):
         model.predict(tmp_path / "x.late")

@@ -33,6 +33,8 @@ from sparsecluster.rows.errors import counted
 if TYPE_CHECKING:
     from sparsecluster.rows.rows import Rows
 
+MOST_NAMES = 8  # of columns, in a line
+
 
 def fit(
     data: Data,
@@ -149,7 +151,12 @@ def _read_as(inputs: Inputs, rows: Rows) -> list[str]:
     """How a file was read, in a line; nothing for a store."""
     if rows.in_file or rows.recipe is None:
         return []
-    return [f"{inputs.name}: read as {rows.recipe.format}"]
+    taken = ""
+    if rows.recipe.format == "table" and rows.feature_names is not None:
+        names = rows.feature_names.tolist()
+        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+        taken = f", columns {', '.join(names[:MOST_NAMES])}{more}"
+    return [f"{inputs.name}: read as {rows.recipe.format}{taken}"]
 
 
 def read_rows(
@@ -159,7 +166,8 @@ def read_rows(
     from sparsecluster import read
     from sparsecluster.prepare.metalabels import label_rows
 
-    check_data(data.path)
+    for path in data.paths:
+        check_data(path)
     options: dict[str, Any] = {"n_threads": running.threads, **reading.given()}
     with screen.progress(f"reading {data.name}", data.path) as show:
         rows = read(data.given, prepare=preparing.transformer(), progress=show, **options)

@@ -67,7 +67,8 @@ def in_options(message: str) -> str:
 
     def with_value(found: re.Match[str]) -> str:
         option, value = option_name(found[1]), found[2].strip("'")
-        return {"True": option, "False": f"no {option}"}.get(value, f"{option} {value}")
+        negative = {"header": "--no-header"}.get(found[1], f"no {option}")
+        return {"True": option, "False": negative}.get(value, f"{option} {value}")
 
     def listed(found: re.Match[str]) -> str:
         return re.sub(rf"\b{one}\b", lambda name: option_name(name[1]), found[0])
@@ -76,6 +77,7 @@ def in_options(message: str) -> str:
     for said, meant in PHRASES.items():
         message = message.replace(said, meant)
     message = re.sub(r"\bn_samples=(\d+)", r"\1 rows", message)
+    message = re.sub(r"\bcolumns=\(([^)]*)\)", _listed_columns, message)
     message = re.sub(rf"{BEFORE}{one}={VALUE}", with_value, message)
     # Names that are also words of English are meant where a message begins with them.
     message = re.sub(r"^(\w+, )*\w+(?=: no effect| must | is not | changed )", listed, message)
@@ -84,6 +86,11 @@ def in_options(message: str) -> str:
     bare = "(" + "|".join(name for name in names if "_" in name or name == "tol") + ")"
     message = re.sub(BEFORE + bare + AFTER, lambda name: option_name(name[1]), message)
     return ONE_OF_MANY.sub(_singular, message)
+
+
+def _listed_columns(found: re.Match[str]) -> str:
+    """Names of columns as one value, as in --columns x,y."""
+    return "--columns " + ",".join(name.strip("' ") for name in found[1].split(",") if name.strip())
 
 
 def _singular(found: re.Match[str]) -> str:

@@ -68,7 +68,7 @@ class CsvRows:
         self.delimiter = delimiter or _sniffed(first, usual)
         self._taken = list[str]()  # lines that the parser took for a record
         self._reader = csv.reader(
-            self._taking(chain(first, lines)), delimiter=self.delimiter, strict=False
+            self._taking(chain(first, lines)), delimiter=self.delimiter, strict=True
         )
         self._records: Iterator[tuple[str, list[str]]] = self._parsed()
         above = list[tuple[str, list[str]]]()
@@ -90,13 +90,13 @@ class CsvRows:
         return ((self._reader.line_num, row) for _, row in self.records() if row)
 
     def records(self) -> Iterator[tuple[str, list[str]]]:
-        """The rows as they are written and as cells; a blank line has none. Quotes that are open at
-        the end of the file are closed."""
+        """The rows as they are written and as cells; a blank line has none."""
         for text, row in self._records:
             if row and len(row) != len(self.header):
                 raise ReadError(
                     f"{self.path}, line {self._reader.line_num}: {len(row)} columns, where the "
-                    f"header has {len(self.header)}."
+                    f"header has {len(self.header)}. Put cells that hold {self.delimiter!r} into "
+                    f"quotes; lines that are documents as they are need format='txt'."
                 )
             yield text, row
 
@@ -104,7 +104,6 @@ class CsvRows:
         for line in lines:
             self._taken.append(line)
             yield line
-        self._taken.append('"')  # the parser asks for another line only within quotes
 
     def _parsed(self) -> Iterator[tuple[str, list[str]]]:
         try:
@@ -112,10 +111,20 @@ class CsvRows:
                 yield "".join(self._taken), row
                 self._taken.clear()
         except csv.Error as error:
+            first = self._reader.line_num - len(self._taken) + 1
             raise ReadError(
-                f"{self.path}, line {self._reader.line_num}: {error}. Check its quotes, or split "
-                f"the document."
+                f"{self.path}, line {first}: {self._fault(str(error))} Write a quote within quotes "
+                f"twice, or read each line as a document with format='txt'."
             ) from None
+
+    def _fault(self, error: str) -> str:
+        """What is wrong with a record, of what the parser says."""
+        if error == "unexpected end of data":
+            return "a quote that opens here is not closed."
+        if "expected after" in error:
+            last = self._reader.line_num
+            return f"a quote that opens here is closed in the middle of a cell, in line {last}."
+        return f"{error}."
 
 
 def _sniffed(lines: list[str], usual: str) -> str:

@@ -4,6 +4,7 @@ compressed, and with errors that name the file."""
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import os
@@ -137,7 +138,8 @@ def text_lines(stream: FileStream, encoding: str, newline: str | None = None) ->
                 )
             yield line
     except UnicodeDecodeError as error:
-        raise _undecodable(stream.path, f"what follows line {n_lines}", encoding, error) from None
+        where = f"what follows line {n_lines}" if n_lines else "its first line"
+        raise _undecodable(stream.path, where, encoding, error) from None
     finally:
         _let_go(file, stream)
 
@@ -172,9 +174,13 @@ def _let_go(file: io.TextIOWrapper, stream: FileStream) -> None:
 
 
 def _undecodable(path: Path, what: str, encoding: str, error: UnicodeDecodeError) -> ReadError:
+    with open(path, "rb") as file:
+        probably = (
+            "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
+        )
     return ReadError(
         f"{path}: {what} is not text in {encoding} ({error.reason}). Pass the encoding of the "
-        f"file, for example latin-1."
+        f"file, as in encoding={probably!r}."
     )
 
 

@@ -55,12 +55,16 @@ def _of_csv(path: Path, options: dict[str, Any], terms: bool | None) -> str:
         return "csv"
     if numbers == list(columns):
         return "table"
+    if all(_holds_numbers(cell.replace(",", ".") for cell in cells) for cells in columns.values()):
+        return "table"  # which says that decimals need a point
     if len(columns) == 1:
         return "csv"
     there = ", ".join(repr(name[:80]) for name in rows.header[:30])
-    advice = f", or those with numbers ({', '.join(numbers[:30])}) as the columns" * bool(numbers)
+    texts = [name for name in columns if name not in numbers]
+    advice = f", or take those with numbers, as in columns={tuple(numbers[:3])}" * bool(numbers)
     raise ReadError(
-        f"{path}, line 1: there is no column 'text'. Pass one of {there} as the column{advice}."
+        f"{path}, line 1: there is no column 'text'. Name the column with the text, as in "
+        f"column={texts[0][:80]!r}{advice}. There are {there}."
     )
 
 
@@ -90,8 +94,8 @@ def _of_arrow(path: Path, options: dict[str, Any], terms: bool | None) -> str:
         if "text" in texts or others == texts == others[:1]:
             return "parquet-text"
         raise ReadError(
-            f"{error} Or pass the one with text as the column, or those with numbers as the "
-            f"columns, and the one that names the rows as id_column."
+            f"{error} Or name the one with text, as in column='text', or those with numbers, as in "
+            f"columns=('x', 'y'), and the one that names the rows, as in id_column='id'."
         ) from None
 
 

@@ -72,8 +72,9 @@ def all_options() -> Iterator[tuple[str, Option]]:
             yield name, option
 
 
-def detect(path: Path) -> str:
-    """The name of the format of a file; what is written in it counts more than its ending."""
+def detect(path: Path, usual: str | None = None) -> str:
+    """The name of the format of a file; what is written in it counts more than its ending. Where
+    neither tells it is the `usual` one."""
     with open_stream(path) as stream:
         start = stream.read(LOOKED_AT)
     refuse_foreign(path, start)
@@ -96,10 +97,12 @@ def detect(path: Path) -> str:
             f"{path} is a JSON array. Write one object per line, as jq -c '.[]' does, with a name "
             f"that ends in .jsonl."
         )
+    if named is None and usual is not None:
+        return usual
     if named is None:
         raise ReadError(
-            f"{path}: neither its name nor its first lines tell its format. Pass one of "
-            f"{', '.join(FORMATS)} as the format."
+            f"{path}: neither its name nor its first lines tell its format. Say it, as in "
+            f"format='csv'; there are {', '.join(FORMATS)}."
         )
     return named
 
@@ -118,12 +121,17 @@ def _looks_like_svmlight(lines: list[bytes]) -> bool:
 
 
 def format_of(
-    inputs: Inputs, format: str | None, options: dict[str, Any], terms: bool | None = None
+    inputs: Inputs,
+    format: str | None,
+    options: dict[str, Any],
+    terms: bool | None = None,
+    usual: str | None = None,
 ) -> str:
     """The name of the format of some files: the one that was given, or the one that they have.
 
     A folder of .txt files has a document in each. Where a format can hold text or numbers, the
-    options decide, then `terms`: whether columns are to be terms.
+    options decide, then `terms`: whether columns are to be terms. Files that tell nothing are CSV
+    where options say so, else `usual`.
     """
     if format is not None:
         return format
@@ -132,9 +140,11 @@ def format_of(
     if inputs.path.is_dir() and {ending(file) for file in inputs.files} == {".txt"}:
         return "texts"
     first, *others = inputs.files
-    found = detect(first)
+    if options.keys() & {"column", "columns", "delimiter", "header"}:
+        usual = "csv"
+    found = detect(first, usual)
     for other in others:
-        if (its := detect(other)) != found:
+        if (its := detect(other, usual)) != found:
             raise ReadError(
                 f"{inputs.path}: files that are read as one must have one format, but {first} is "
                 f"{found} and {other} is {its}. Name the right ones by a pattern, as in "

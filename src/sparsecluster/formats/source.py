@@ -64,14 +64,14 @@ def ids_in(place: Any, wanted: str | None, names: list[str]) -> str | None:
     """The column with the names of rows; None where there is none, and none was asked for."""
     if wanted is None or (isinstance(wanted, IfThere) and wanted not in names):
         return None
-    return known_column(place, wanted, names, "id_column")
+    return known_column(place, wanted, names)
 
 
-def known_column(place: Any, wanted: str, names: list[str], what: str) -> str:
+def known_column(place: Any, wanted: str, names: list[str]) -> str:
     """A column by its name; the error says which there are."""
     if wanted not in names:
         there = ", ".join(repr(name[:80]) for name in names[:30])
-        raise ReadError(f"{place}: there is no column {wanted!r}. Pass one of {there} as {what}.")
+        raise ReadError(f"{place}: there is no column {wanted!r}. It has {there}.")
     return wanted
 
 

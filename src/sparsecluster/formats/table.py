@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -37,6 +38,7 @@ from sparsecluster.formats.source import (
     COLUMNS,
     ID_COLUMN,
     Block,
+    IfThere,
     Option,
     ReadError,
     Source,
@@ -51,8 +53,8 @@ HEADER = Option(
     bool,
     negative="--no-header",
 )
-#: names that columns have which number rows
-INDEX_NAMES = ("id", "index", "row", "row_id", "unnamed: 0", "")
+#: names that columns have which number or name rows
+INDEX_NAMES = re.compile(r"|unnamed: 0|(.*[-_. ])?(id|index|row|key)|.*[a-z]I[dD]")
 NUMBERS = ("floating", "integer", "boolean", "decimal")
 
 #: some rows: their cells, their ids, what messages call each of them, the share of the file read
@@ -120,29 +122,34 @@ class TableSource(Source):
     def _choose(self, path: Path, names: list[str], numbers: list[str]) -> str | None:
         """Settle which columns are taken, by the first file; the column of ids."""
         ids = ids_in(path, self.id_column, names)
-        for name in self.columns or ():
-            known_column(path, name, names, "the columns")
+        if self.columns is not None:
+            wanted = self.columns
+            self.columns = [one for one in wanted if one in names or not isinstance(one, IfThere)]
+            for name in self.columns or wanted[:1]:
+                known_column(path, name, names)
         others = [name for name in names if name != ids]
         if self._takes_all and set(others) != set(self.columns or others):
             raise ReadError(
-                f"{path}: its columns are not those of {self.files[0]}. Name the columns to take "
-                f"(columns, --columns)."
+                f"{path}: its columns are not those of {self.files[0]}. Name those to take, as in "
+                f"columns={_tuple(others)}."
             )
         if self.columns is None:
             if not others:
                 raise ReadError(f"{path}: has no columns but the ids.")
             self.columns = others
             for name in others:
-                if name.lower() in INDEX_NAMES:
+                if INDEX_NAMES.fullmatch(name) or INDEX_NAMES.fullmatch(name.lower()):
                     raise ReadError(
-                        f"{path}: does the column {name!r} number the rows? Then pass it as "
-                        f"id_column; else name the columns to take (columns, --columns)."
+                        f"{path}: does the column {name!r} name the rows? Then pass it as "
+                        f"id_column={name!r}; else name all columns to take, as in "
+                        f"columns={_tuple(others)}."
                     )
         for name in self.columns:
             if name not in numbers:
                 raise ReadError(
-                    f"{path}: the column {name!r} does not hold numbers. Name the columns to take "
-                    f"(columns, --columns), and the one that names the rows as id_column."
+                    f"{path}: the column {name!r} does not hold numbers. Name those that do, as in "
+                    f"columns={_tuple(numbers or others)}; the one that names the rows, if any, as "
+                    f"in id_column={name!r}."
                 )
         if self.feature_names is None:
             self.tell_columns(len(self.columns), np.array(self.columns, dtype=object))
@@ -157,8 +164,8 @@ class TableSource(Source):
             rows = self.csv_rows(stream)
             if self.header is None and self._takes_all and any(map(is_number, rows.header)):
                 raise ReadError(
-                    f"{path}, line 1: holds numbers. Say whether it names the columns (header; "
-                    f"--header or --no-header)."
+                    f"{path}, line 1: holds numbers. Say whether it names the columns: header=True "
+                    f"or header=False."
                 )
             if len(set(rows.header)) < len(rows.header):
                 raise ReadError(f"{path}, line 1: two columns have the same name.")
@@ -251,14 +258,20 @@ class TableSource(Source):
             raise ReadError(f"{place(row)}: the column {name!r} holds infinity.")
 
 
+def _tuple(names: list[str]) -> str:
+    """Names as they would be passed; of many the first ones."""
+    shown = [*map(repr, names[:3]), *(["..."] if len(names) > 3 else [])]
+    return f"({', '.join(shown)}{',' * (len(shown) == 1)})"
+
+
 def _place(path: Path, first_row: int, row: int) -> str:
     return f"{path}: row {first_row + row}"
 
 
 def _missing(place: str, name: str) -> ReadError:
     return ReadError(
-        f"{place}: the column {name!r} has no value. Fill it in, leave the row out, or name other "
-        f"columns (columns, --columns)."
+        f"{place}: the column {name!r} has no value. Fill it in, leave the row out, or take other "
+        f"columns."
     )
 
 

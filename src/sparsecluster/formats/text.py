@@ -259,7 +259,7 @@ class TextSource(Source):
             if len(others) == 1:
                 return others[0]
             wanted = "text"
-        return known_column(place, wanted, names, "the column")
+        return known_column(place, wanted, names)
 
 
 def _share_of(growth: Growth, stream: FileStream) -> float:
@@ -322,7 +322,7 @@ class JsonLinesSource(TextSource):
                 of_ids, first = ids_in(place, self.id_column, list(record)), False
             name = None
             if of_ids is not None:
-                name = record[known_column(place, of_ids, list(record), "id_column")]
+                name = record[known_column(place, of_ids, list(record))]
                 if isinstance(name, bool) or not isinstance(name, str | int | float):
                     raise ReadError(f"{place}: the id is neither a string nor a number.")
                 name = str(name)
@@ -341,8 +341,15 @@ class CsvSource(TextSource):
     def _documents(self, stream: FileStream) -> Iterator[Document]:
         rows = self.csv_rows(stream)
         first_line = f"{stream.path}, line 1"
-        place = rows.header.index(self._column_of(rows.header, first_line))
+        place = _only_place(rows.header, self._column_of(rows.header, first_line), first_line)
         of_ids = ids_in(first_line, self.id_column, rows.header)
-        id_place = None if of_ids is None else rows.header.index(of_ids)
+        id_place = None if of_ids is None else _only_place(rows.header, of_ids, first_line)
         for _, row in rows:
             yield row[place], None if id_place is None else row[id_place]
+
+
+def _only_place(header: list[str], name: str, first_line: str) -> int:
+    """Where a column is; refuses a name that several have."""
+    if header.count(name) > 1:
+        raise ReadError(f"{first_line}: {header.count(name)} columns have the name {name!r}.")
+    return header.index(name)

@@ -288,13 +288,11 @@ class CenterEstimator(
         self.history_, self.n_iter_, self.converged_ = history, len(history), converged
         assignment = sum(record.assignment_seconds for record in history)
         update = sum(record.update_seconds for record in history)
-        self.seconds_ = {
-            "seeding": seeding,
-            "assignment": assignment,
-            "update": update,
-            "other": sum(record.seconds for record in history) - assignment - update,
-            "total": time.perf_counter() - started,
-        }
+        other = sum(record.seconds for record in history) - assignment - update
+        phases = {"seeding": seeding, "assignment": assignment, "update": update, "other": other}
+        # Of a fit that resumed, the phases have the time before, too.
+        total = max(time.perf_counter() - started, sum(phases.values()))
+        self.seconds_ = {**phases, "total": total}
 
     def _met(self, rows: Rows) -> tuple[Rows, _core.Centers, int]:
         """Rows and centers in the same columns, and the threads that they are worth."""

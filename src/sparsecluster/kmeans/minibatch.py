@@ -237,7 +237,8 @@ class MiniBatchKMeans(StreamEstimator):
         )
         report = self._reporter()
         found = batches.iterate(task, RunState.at(start), lambda record, loop: report(record))
-        if not (found.converged or found.stopped):
+        stepping = self.max_iter == 1 and not (isinstance(self.init, str) or callable(self.init))
+        if not (found.converged or found.stopped or stepping):
             warnings.warn(
                 f"Mini-batch k-means did not converge in max_iter={self.max_iter} iterations: the "
                 f"centers still move. Raise max_iter or tol.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -55,6 +55,21 @@ def _text_columns(X: Any) -> list[str]:
     return [name for name in names_of_frame(X) or () if _holds_texts(X[name])]
 
 
+def _whole_table(X: Any, name: str) -> Any:
+    """A table with the names of its columns, also of a batch of pyarrow; others are refused."""
+    if hasattr(X, "collect") and not hasattr(X, "shape"):
+        raise ValueError(f"{name} is a {type(X).__name__}, which has no rows yet: call .collect().")
+    if isinstance(X, set | frozenset | dict | bytes | Iterator):
+        raise ValueError(
+            f"{name} must be a matrix, an array or a data frame, got {type(X).__name__}."
+        )
+    if hasattr(X, "schema") and hasattr(X, "to_struct_array") and hasattr(X, "num_rows"):
+        import pyarrow
+
+        return pyarrow.table(X)
+    return X
+
+
 def enter(
     X: Any,
     *,
@@ -81,7 +96,7 @@ def enter(
     if isinstance(X, Rows):
         return X.checked()
     _refuse_texts(X, name, fitted=like is not None)
-    X = check_input(in_memory(X), name)
+    X = check_input(_whole_table(in_memory(X), name), name)
     validate = validate or partial(check_array, input_name=name, **INPUT)
     try:
         matrix = validate(X)

@@ -339,7 +339,8 @@ def _of_files(
 
 def _like(inputs: Inputs, wanted: Recipe, fitted: Recipe) -> Recipe:
     """What was asked for, and what the recipe says beyond."""
-    path, format = inputs.path, format_of(inputs, wanted.format, wanted.options, fitted.terms)
+    path = inputs.path
+    format = format_of(inputs, wanted.format, wanted.options, fitted.terms, usual=fitted.format)
     reader = FORMATS[format].reader
     if reader.terms and (not fitted.terms or fitted.names is None):
         raise ReadError(f"{path} is text, but what it is to be like was not made from text.")
@@ -371,8 +372,8 @@ def _known_options(reader: type[Source], format: str, fitted: Recipe) -> dict[st
         known = {name: value for name, value in fitted.options.items() if name in own}
     if "id_column" in known:
         known["id_column"] = IfThere(known["id_column"])
-    if format == "table" and "columns" not in known and fitted.names is not None:
-        known["columns"] = [str(name) for name in fitted.names]
+    if format == "table" and (columns := known.get("columns", fitted.names)) is not None:
+        known["columns"] = [IfThere(name) for name in columns]  # which are matched by name
     return known
 
 
