@@ -50,7 +50,7 @@ def test_tables_of_arrow_are_read_like_csv(tmp_path, ending):
     assert read(small).matrix.dtype == np.float32
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "^", "~", "\x01"])
 def test_the_delimiter_is_found(tmp_path, delimiter):
     cells = [["name", "note"], ["a", "x; y, z"], ["b", 'say "hi"']]
     quoted = [['"{}"'.format(cell.replace('"', '""')) for cell in row] for row in cells]
@@ -60,6 +60,11 @@ def test_the_delimiter_is_found(tmp_path, delimiter):
     assert list(rows.feature_names) == ["hi", "say", "x", "y", "z"]
 
 
+def test_blanks_around_the_names_of_columns_do_not_count(tmp_path):
+    path = write(tmp_path / "x.csv", "id, text\na, red apple\n")
+    assert read(path, id_column="id").feature_names.tolist() == ["apple", "red"]
+
+
 def test_a_delimiter_can_be_given(tmp_path):
     path = write(tmp_path / "x.csv", "x~y\n1~2\n")
     rows = read(path, delimiter="~", columns=("y",))
@@ -67,6 +72,8 @@ def test_a_delimiter_can_be_given(tmp_path):
     for wrong in ("~~", "", '"', "\n"):
         with pytest.raises(ValueError, match="delimiter must be one character"):
             read(path, delimiter=wrong, columns=("y",))
+        with pytest.raises(ValueError, match="delimiter must be one character"):
+            read(path, delimiter=wrong)
 
 
 def test_the_header_decides_over_the_text_below(tmp_path):
@@ -235,7 +242,7 @@ def test_columns_that_seem_to_name_rows_are_not_taken_for_features(tmp_path, nam
 def test_columns_that_a_table_lacks_are_refused_or_zero(tmp_path):
     known = read(write(tmp_path / "x.csv", "x,y,z\n1,2,3\n4,5,6\n"))
     other = write(tmp_path / "y.csv", "z,x\n3,1\n")
-    with pytest.raises(ReadError, match=r"lacks 1 of the 3 known columns \(y\)"):
+    with pytest.raises(ReadError, match=r"lacks 1 of the 3 expected columns \(y\)"):
         read(other, like=known)
     with pytest.warns(UserWarning, match="lacks 1 of the 3"):
         rows = read(other, like=known, missing_columns="zero")

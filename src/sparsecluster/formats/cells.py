@@ -10,12 +10,12 @@ from sparsecluster.formats.files import FileStream, text_lines
 from sparsecluster.formats.limits import LONGEST_TEXT
 from sparsecluster.formats.source import Option, ReadError
 
-DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|^~\x01"  # the last one is Hive's
 LINES_LOOKED_AT = 20
 LOOKED_AT = 1 << 16  # characters of these lines
 DELIMITER = Option(
     "delimiter",
-    "What stands between two cells; by default , ; tab or |, as the first lines show.",
+    "What stands between two cells; by default , ; tab | ^ or ~, as the first lines show.",
     parse=lambda given: "\t" if given in ("tab", "\\t") else given,
 )
 
@@ -65,7 +65,7 @@ class CsvRows:
             if looked_at > LOOKED_AT:
                 break
         usual = "\t" if ".tsv" in self.path.suffixes else ","
-        self.delimiter = delimiter or _sniffed(first, usual)
+        self.delimiter = check_delimiter(delimiter) or _sniffed(first, usual)
         self._taken = list[str]()  # lines that the parser took for a record
         self._reader = csv.reader(
             self._taking(chain(first, lines)), delimiter=self.delimiter, strict=True
@@ -78,9 +78,11 @@ class CsvRows:
                 break
         found = above[-1][1] if above else []
         if not found:
-            raise ReadError(f"{self.path} is empty: a header line is needed.")
+            raise ReadError(f"{self.path} is empty: its first line must name the columns.")
         #: names of the columns; where the first line does not tell them, their numbers
-        self.header = found if header else [str(number) for number in range(len(found))]
+        self.header = (
+            [name.strip() for name in found] if header else list(map(str, range(len(found))))
+        )
         #: the header as it is written, and blank lines before it
         self.header_text = "".join(text for text, _ in above) if header else ""
         if not header:
