@@ -4,7 +4,6 @@ input, tables of numbers, columns of text in Parquet."""
 import csv
 import io
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,6 @@ from support.matrix_files import write_table
 
 from sparsecluster.cli import app
 
-pytestmark = pytest.mark.skipif(
-    find_spec("sparsecluster.formats.inputs") is None, reason="several files are not read yet"
-)
 WORDS = ["red apple", "blue sky", "apple pie", "sky sea"]
 
 

@@ -135,10 +135,10 @@ class Join:
         endings, path = self._file.endings(), self._file.path
         own = [one.lower() for one in path.suffixes if one.lower() in endings]
         if not suffixes or suffixes[-1] not in (own or endings):
+            wanted = " or ".join(own[-1:] or endings)
             raise ValueError(
-                f"{self.out}: the clusters of {path} are joined into a file that ends in "
-                f"{' or '.join(own[-1:] or endings)}"
-                f"{', also with .gz or .bz2' if self._file.compressible else ''}."
+                f"{self.out}: {self._file.what()} written to a file that ends in {wanted}"
+                f"{', or in this and .gz or .bz2' if self._file.compressible else ''}."
             )
 
     @contextmanager

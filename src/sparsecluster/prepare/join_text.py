@@ -71,6 +71,10 @@ class JoinedFile(ABC):
     def endings(self) -> tuple[str, ...]:
         """What the name of the file may end in."""
 
+    def what(self) -> str:
+        """What is written, with its verb."""
+        return f"{self.path} with its clusters is"
+
     @abstractmethod
     def taken(self) -> list[str]:
         """The names of the columns that there are already."""
@@ -111,6 +115,9 @@ class TableOfRows(JoinedFile):
 
     def endings(self) -> tuple[str, ...]:
         return (".csv",)
+
+    def what(self) -> str:
+        return f"row numbers, ids and clusters of {self.source.path} are"
 
     def taken(self) -> list[str]:
         return ["row", "id"]
