@@ -86,8 +86,8 @@ def process(hidden, *lines, **environment):
         ("predict m.model small.npz", "m.model does not exist."),
         (
             "predict small.npz none.npz",
-            "small.npz is not a file that sparsecluster wrote, or only its beginning. Give one that "
-            "fit --model wrote.",
+            "small.npz is not a file that sparsecluster wrote, or only its beginning. Give one "
+            "that fit --model wrote.",
         ),
         ("inspect small.npz other", "other: not expected. See `sparsecluster help`."),
         (

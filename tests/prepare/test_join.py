@@ -296,7 +296,7 @@ def test_other_number_of_labels_leaves_no_file(tmp_path, name, n_labels, message
             "a.csv",
             "text\nx\n",
             "b.parquet",
-            r"a\.csv with its clusters is written to .* ends in \.csv, or in this and \.gz",
+            r"ends in \.csv, or in this and \.gz",
         ),
         ("a.csv", "text\nx\n", "b.tsv", r"ends in \.csv"),
         ("a.csv", "text\nx\n", "b", r"ends in \.csv"),

@@ -39,6 +39,7 @@ ONE_OF_MANY = re.compile(
     r"|line|word|term|document|iteration|byte|batche|run|file)s\b"
     r"(?: (are|were|have|follow|occur)\b)?"
 )
+TOO_MANY = re.compile(r"\bn_samples=(\d+) should be >= (\w+=\d+)")  # as scikit-learn says it
 VERBS = {"are": "is", "were": "was", "have": "has", "follow": "follows", "occur": "occurs"}
 VALUE = r"('[^']*'|[\w.+-]*\w)"
 
@@ -77,9 +78,7 @@ def in_options(message: str) -> str:
     message = re.sub(r"\[Errno -?\d+\] ", "", message)
     for said, meant in PHRASES.items():
         message = message.replace(said, meant)
-    message = re.sub(
-        r"\bn_samples=(\d+) should be >= (\w+=\d+)", r"\2 is too many for \1 rows", message
-    )
+    message = TOO_MANY.sub(r"\2 is too many for \1 rows", message)
     message = re.sub(r"\bcolumns=\(([^)]*)\)", _listed_columns, message)
     message = re.sub(rf"{BEFORE}{one}={VALUE}", with_value, message)
     # Names that are also words of English are meant where a message begins with them.

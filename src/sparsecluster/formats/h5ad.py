@@ -70,7 +70,7 @@ class H5adSource(Source):
             if len(shape) != 2:
                 kind = "a data frame" if "_index" in matrix.attrs else f"of shape {shape}"
                 raise ReadError(
-                    f"{self.path}: {matrix.name} is {kind}; a matrix is needed, of one row per cell."
+                    f"{self.path}: {matrix.name} is {kind}; a matrix is needed, as in X."
                 )
             n_rows, n_columns = checked_shape(self.path, *shape)
             self.tell_columns(n_columns, self._variables(file, n_columns))
