@@ -123,7 +123,7 @@ def _ending(error: Exception) -> tuple[int, str] | None:
 def _mistaken(error: CycloptsError) -> str:
     """What is wrong with the arguments."""
     if isinstance(error, UnusedCliTokensError):
-        return f"{' '.join(error.unused_tokens)}: not expected. See `sparsecluster help`."
+        return f"{' '.join(error.unused_tokens or ())}: not expected. See `sparsecluster help`."
     if not isinstance(error, MissingArgumentError) or error.argument is None:
         return str(error)
     given = error.keyword or next((token.keyword for token in error.argument.tokens), None)
