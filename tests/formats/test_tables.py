@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsecluster import KMeans, ReadError, convert, load_model, read
+from sparsecluster import KMeans, ReadError, convert, join_labels, load_model, read
 
 CSV = "name,x,y,z\na,1,0,-2.5\nb,0,3,1e3\n"
 CELLS = [[1, 0, -2.5], [0, 3, 1000]]
@@ -58,6 +58,20 @@ def test_the_delimiter_is_found(tmp_path, delimiter):
     rows = read(path, column="note", id_column="name", token_pattern=r"\w+")
     assert rows.ids.tolist() == ["a", "b"]
     assert list(rows.feature_names) == ["hi", "say", "x", "y", "z"]
+
+
+def test_an_unknown_encoding_is_refused_before_the_kind_of_table_is_looked_for(tmp_path):
+    path = write(tmp_path / "x.csv", "id,text\n1,red apple\n")
+    with pytest.raises(ValueError, match="encoding='nope' is not known"):
+        read(path, encoding="nope")
+
+
+def test_a_line_of_excel_above_the_header_tells_the_delimiter(tmp_path):
+    path = write(tmp_path / "x.csv", "sep=~\r\nid~text, or not\r\n1~red, green\r\n")
+    assert read(path, id_column="id").feature_names.tolist() == ["green", "red"]
+    join_labels(path, [7], tmp_path / "j.csv", id_column="id")
+    joined = (tmp_path / "j.csv").read_bytes()
+    assert joined == b"sep=~\r\nid~text, or not~cluster\r\n1~red, green~7\r\n"
 
 
 def test_blanks_around_the_names_of_columns_do_not_count(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from itertools import chain, islice
 
@@ -11,6 +12,7 @@ from sparsecluster.formats.limits import LONGEST_TEXT
 from sparsecluster.formats.source import Option, ReadError
 
 DELIMITERS = ",;\t|^~\x01"  # the last one is Hive's
+EXCEL_DELIMITER = re.compile(r"sep=(.)\s*")  # a line above the header
 LINES_LOOKED_AT = 20
 LOOKED_AT = 1 << 16  # characters of these lines
 DELIMITER = Option(
@@ -55,6 +57,7 @@ class CsvRows:
     def __init__(
         self, stream: FileStream, encoding: str, delimiter: str | None, *, header: bool = True
     ) -> None:
+        check_encoding(encoding)
         csv.field_size_limit(LONGEST_TEXT)
         self.path, self.encoding = stream.path, encoding
         lines = text_lines(stream, encoding, newline="")
@@ -65,7 +68,8 @@ class CsvRows:
             if looked_at > LOOKED_AT:
                 break
         usual = "\t" if ".tsv" in self.path.suffixes else ","
-        self.delimiter = check_delimiter(delimiter) or _sniffed(first, usual)
+        told = EXCEL_DELIMITER.fullmatch(first[0]) if header and first else None
+        self.delimiter = check_delimiter(delimiter) or (told[1] if told else _sniffed(first, usual))
         self._taken = list[str]()  # lines that the parser took for a record
         self._reader = csv.reader(
             self._taking(chain(first, lines)), delimiter=self.delimiter, strict=True
@@ -74,7 +78,7 @@ class CsvRows:
         above = list[tuple[str, list[str]]]()
         for record in self._records:
             above.append(record)
-            if record[1]:
+            if record[1] and not (told and len(above) == 1):
                 break
         found = above[-1][1] if above else []
         if not found:
@@ -83,7 +87,7 @@ class CsvRows:
         self.header = (
             [name.strip() for name in found] if header else list(map(str, range(len(found))))
         )
-        #: the header as it is written, and blank lines before it
+        #: the header as it is written, and lines before it
         self.header_text = "".join(text for text, _ in above) if header else ""
         if not header:
             self._records = chain(above, self._records)
