@@ -379,3 +379,9 @@ def test_any_table_that_is_read_is_joined(body, header_alone):
         before, after = table(path.read_bytes()), table(out.read_bytes())
     assert [row[:-1] for row in after] == before
     assert [row[-1] for row in after] == ["cluster", *map(str, range(len(documents)))]
+
+
+def test_a_column_without_a_name_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("text\nx\n")
+    with pytest.raises(ValueError, match="join_column must be a name"):
+        join_labels(tmp_path / "a.csv", [0], tmp_path / "b.csv", join_column="")

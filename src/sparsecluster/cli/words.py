@@ -82,7 +82,9 @@ def in_options(message: str) -> str:
     message = re.sub(r"\bcolumns=\(([^)]*)\)", _listed_columns, message)
     message = re.sub(rf"{BEFORE}{one}={VALUE}", with_value, message)
     # Names that are also words of English are meant where a message begins with them.
-    message = re.sub(r"^(\w+, )*\w+(?=: no effect| must | is not | changed )", listed, message)
+    message = re.sub(
+        r"^(\w+, )*\w+(?=: no effect| must | is not | changed | names )", listed, message
+    )
     message = re.sub(rf"^'{one}'(?= is not an option)", lambda name: option_name(name[1]), message)
     message = re.sub(r"(?<=, which takes )(\w+, )*\w+(?=\.)", listed, message)
     bare = "(" + "|".join(name for name in names if "_" in name or name == "tol") + ")"

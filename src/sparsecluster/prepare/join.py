@@ -114,6 +114,8 @@ class Join:
         like: Any = None,
         options: dict[str, Any] | None = None,
     ) -> None:
+        if not column:
+            raise ValueError("join_column must be a name, got ''.")
         self.out = Path(out)
         names = [column, f"{column}_distance"] if distances else [column]
         source = _source(path, like, options or {})

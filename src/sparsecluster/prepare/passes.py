@@ -135,7 +135,9 @@ class FirstPass(_Pass):
         if n_columns is None:
             n_columns = max(self._width - source.first_column, 0)
         if n_columns == 0:
-            raise ReadError(f"{source.path} has no columns: all rows are empty.")
+            no_terms = "no document has a term (see token_pattern and stop_words)"
+            why = no_terms if source.terms else "all rows are empty"
+            raise ReadError(f"{source.path} has no columns: {why}.")
         recipe = replace(recipe, dtype=np.dtype(self._dtype).name)
         if not isinstance(source, StoreSource):
             recipe = replace(
