@@ -4,7 +4,9 @@
 
 #include "bindings/bindings.hpp"
 #include "core/parallel.hpp"
+#include "neighbors/density.hpp"
 #include "neighbors/graphs.hpp"
+#include "neighbors/spanning_tree.hpp"
 
 namespace sparsecluster {
 
@@ -80,6 +82,46 @@ std::tuple<Out<int32_t>, Out<double>> py_nearest_rows(const PyRows& queries, con
     return {to_numpy(std::move(nearest.indices)), to_numpy(std::move(nearest.distances))};
 }
 
+std::tuple<Out<int32_t>, Out<uint8_t>, bool> py_dbscan(const PyRows& rows, double radius, double min_samples,
+                                                        Weights weights, const std::string& metric, int n_threads,
+                                                        int64_t memory_limit, int64_t block_rows,
+                                                        const nb::object& progress) {
+    require(std::isfinite(radius), "the radius is not finite");
+    const NeighborOptions options = options_of(metric, n_threads, memory_limit, block_rows, progress);
+    const double* const row_weights = weights_of(weights, rows.get());
+    Density density;
+    {
+        const GilReleased released;
+        TeamScope team(n_threads);
+        density = dbscan(rows.get(), radius, min_samples, row_weights, options);
+    }
+    return {to_numpy(std::move(density.labels)), to_numpy(std::move(density.core)), density.graph_kept};
+}
+
+std::tuple<Out<int32_t>, Out<int32_t>, Out<double>> py_spanning_tree(
+    const PyRows& rows, int64_t min_samples, const std::string& metric, int n_threads, int64_t memory_limit,
+    int64_t block_rows, const nb::object& progress) {
+    const int64_t n = rows.get().n_rows();
+    require(min_samples >= 1 && min_samples <= n, "min_samples is out of range");
+    // A search begins with a few neighbors even where none are needed for the core distances.
+    constexpr int64_t kFew = 4;
+    const int64_t k = std::min(n - 1, std::max(min_samples - 1, kFew));
+    NeighborOptions options = options_of(metric, n_threads, memory_limit, block_rows, progress);
+    SpanningTree tree;
+    if (k > 0) {
+        const GilReleased released;
+        TeamScope team(n_threads);
+        const OnProgress whole = options.progress;
+        if (whole) options.progress = [&](double part) { whole(0.5 * part); };
+        const Nearest near = nearest_rows(rows.get(), rows.get(), k, INFINITY, options);
+        std::vector<double> core(n, 0.0);
+        for (int64_t i = 0; min_samples > 1 && i < n; ++i) core[i] = near.distances[i * k + min_samples - 2];
+        if (whole) options.progress = [&](double part) { whole(0.5 + 0.5 * part); };
+        tree = spanning_tree(rows.get(), near, k, core.data(), options);
+    }
+    return {to_numpy(std::move(tree.from)), to_numpy(std::move(tree.to)), to_numpy(std::move(tree.weights))};
+}
+
 }  // namespace
 
 void bind_neighbors(nb::module_& m) {
@@ -89,6 +131,10 @@ void bind_neighbors(nb::module_& m) {
           "memory_limit"_a, "block_rows"_a = kBlockRows, "progress"_a.none() = nb::none());
     m.def("nearest_rows", &py_nearest_rows, "queries"_a, "rows"_a, "k"_a, "radius"_a, "metric"_a, "n_threads"_a,
           "memory_limit"_a, "block_rows"_a = kBlockRows, "progress"_a.none() = nb::none());
+    m.def("dbscan", &py_dbscan, "rows"_a, "radius"_a, "min_samples"_a, "weights"_a.none(), "metric"_a, "n_threads"_a,
+          "memory_limit"_a, "block_rows"_a = kBlockRows, "progress"_a.none() = nb::none());
+    m.def("spanning_tree", &py_spanning_tree, "rows"_a, "min_samples"_a, "metric"_a, "n_threads"_a, "memory_limit"_a,
+          "block_rows"_a = kBlockRows, "progress"_a.none() = nb::none());
 }
 
 }  // namespace sparsecluster

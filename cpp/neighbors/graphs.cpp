@@ -34,7 +34,8 @@ public:
           found_(n_threads) {}
 
     double reach(int64_t) const { return radius_; }
-    int64_t wanted(int64_t) const { return n_rows_; }
+    int64_t missing(int64_t) const { return 0; }  // its reach is finite
+    int64_t wanted(int64_t) const { return 0; }
     int64_t limit(int64_t i) const { return one_set_ ? i : n_rows_; }
     bool considers(int64_t, int64_t) const { return true; }
     void found(int64_t i, int64_t j, double distance, int thread) {
@@ -125,7 +126,8 @@ public:
         : n_rows_(n_rows), one_set_(one_set), k_(k), radius_(radius), size_(n_queries, 0), heaps_(n_queries * k) {}
 
     double reach(int64_t i) const { return size_[i] < k_ ? radius_ : heaps_[i * k_].first; }
-    int64_t wanted(int64_t i) const { return k_ - size_[i] + (one_set_ ? 1 : 0); }
+    int64_t missing(int64_t i) const { return k_ - size_[i]; }
+    int64_t wanted(int64_t) const { return k_ + (one_set_ ? 1 : 0); }
     int64_t limit(int64_t) const { return n_rows_; }
     bool considers(int64_t i, int64_t j) const { return !one_set_ || i != j; }
     void found(int64_t i, int64_t j, double distance, int) {

@@ -9,6 +9,7 @@
 #include <new>
 #include <numeric>
 
+#include "core/clones.hpp"
 #include "core/parallel.hpp"
 #include "core/rounding.hpp"
 
@@ -51,6 +52,18 @@ FeatureOrder order_features(const Rows& rows) {
 }
 
 }  // namespace
+
+FOR_EACH_PROCESSOR
+void group_maxima(const float* scores, const float* offsets, int64_t n, int64_t n_groups, float* maxima) {
+    for (int64_t g = 0; g < n_groups; ++g) maxima[g] = scores[g] - offsets[g];
+    for (int64_t begin = n_groups; begin < n; begin += n_groups) {
+        const int64_t size = std::min(n_groups, n - begin);
+        for (int64_t g = 0; g < size; ++g) {
+            const float score = scores[begin + g] - offsets[begin + g];
+            maxima[g] = score > maxima[g] ? score : maxima[g];
+        }
+    }
+}
 
 void AlignedFloats::Free::operator()(float* p) const { std::free(p); }
 

@@ -19,8 +19,8 @@ namespace sparsecluster {
 // Level 0 leaves nothing out, level g > 0 the features that occur in more than one of 2^(g+1) rows.
 inline constexpr int kLevels = 10;
 
-// Rows of a block, so that their scores stay in the nearest cache; 16-bit numbers hold up to 65,536.
-inline constexpr int64_t kBlockRows = 8192;
+// Rows of a block, so that their scores stay in the cache; 16-bit numbers hold up to 65,536.
+inline constexpr int64_t kBlockRows = 16384;
 
 // The features by falling frequency.
 struct FeatureOrder {
@@ -64,6 +64,9 @@ struct RowBlock {
 
     const float* left_norms(int level) const { return left_norm.data() + level * stride; }
 };
+
+// maxima[g] = max of scores[i] - offsets[i] over the i < n with i mod n_groups = g; there are at least as many i.
+void group_maxima(const float* scores, const float* offsets, int64_t n, int64_t n_groups, float* maxima);
 
 class RowIndex {
 public:
