@@ -82,6 +82,23 @@ std::tuple<Out<int32_t>, Out<double>> py_nearest_rows(const PyRows& queries, con
     return {to_numpy(std::move(nearest.indices)), to_numpy(std::move(nearest.distances))};
 }
 
+Out<double> py_pair_distances(const PyRows& queries, const PyRows& rows, In<int64_t> query_ids, In<int64_t> row_ids,
+                              const std::string& metric) {
+    check_alike(queries, rows);
+    require(query_ids.size() == row_ids.size(), "a pair is a query and a row");
+    for (size_t p = 0; p < row_ids.size(); ++p) {
+        require(query_ids.data()[p] >= 0 && query_ids.data()[p] < queries.get().n_rows(), "no such query");
+        require(row_ids.data()[p] >= 0 && row_ids.data()[p] < rows.get().n_rows(), "no such row");
+    }
+    std::vector<double> distances;
+    {
+        const GilReleased released;
+        distances = pair_distances(queries.get(), rows.get(), query_ids.data(), row_ids.data(),
+                                   int64_t(row_ids.size()), metric_named(metric));
+    }
+    return to_numpy(std::move(distances));
+}
+
 std::tuple<Out<int32_t>, Out<uint8_t>, bool> py_dbscan(const PyRows& rows, double radius, double min_samples,
                                                         Weights weights, const std::string& metric, int n_threads,
                                                         int64_t memory_limit, int64_t block_rows,
@@ -131,6 +148,7 @@ void bind_neighbors(nb::module_& m) {
           "memory_limit"_a, "block_rows"_a = kBlockRows, "progress"_a.none() = nb::none());
     m.def("nearest_rows", &py_nearest_rows, "queries"_a, "rows"_a, "k"_a, "radius"_a, "metric"_a, "n_threads"_a,
           "memory_limit"_a, "block_rows"_a = kBlockRows, "progress"_a.none() = nb::none());
+    m.def("pair_distances", &py_pair_distances, "queries"_a, "rows"_a, "query_ids"_a, "row_ids"_a, "metric"_a);
     m.def("dbscan", &py_dbscan, "rows"_a, "radius"_a, "min_samples"_a, "weights"_a.none(), "metric"_a, "n_threads"_a,
           "memory_limit"_a, "block_rows"_a = kBlockRows, "progress"_a.none() = nb::none());
     m.def("spanning_tree", &py_spanning_tree, "rows"_a, "min_samples"_a, "metric"_a, "n_threads"_a, "memory_limit"_a,

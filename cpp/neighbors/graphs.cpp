@@ -181,4 +181,23 @@ Nearest nearest_rows(const Rows& queries, const Rows& rows, int64_t k, double ra
     return finder.nearest();
 }
 
+std::vector<double> pair_distances(const Rows& queries, const Rows& rows, const int64_t* query_ids,
+                                   const int64_t* row_ids, int64_t n_pairs, Metric metric) {
+    std::vector<double> distances(n_pairs);
+    std::visit(
+        [&](const auto& view) {
+            using View = std::decay_t<decltype(view)>;
+            const View& query_view = std::get<View>(queries.matrix());
+            SpreadRow<typename View::Value, typename View::Index> spread(rows.n_features());
+            for (int64_t p = 0; p < n_pairs; ++p) {
+                if (p == 0 || query_ids[p] != query_ids[p - 1])
+                    spread.set(query_view.row(query_ids[p]), queries.norm2()[query_ids[p]]);
+                distances[p] = spread.distance(metric, view.row(row_ids[p]), rows.norm2()[row_ids[p]]);
+                if (p % 4096 == 0) poll_interrupt();
+            }
+        },
+        rows.matrix());
+    return distances;
+}
+
 }  // namespace sparsecluster

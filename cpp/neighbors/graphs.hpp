@@ -1,7 +1,9 @@
 // The graphs of near rows: all pairs within a radius, and the k nearest rows of each; exact, ties to the lower row.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "core/metric.hpp"
@@ -43,6 +45,10 @@ struct Nearest {
     std::vector<double> distances;
 };
 Nearest nearest_rows(const Rows& queries, const Rows& rows, int64_t k, double radius, const NeighborOptions& options);
+
+// The distance of each pair of a query and a row.
+std::vector<double> pair_distances(const Rows& queries, const Rows& rows, const int64_t* query_ids,
+                                   const int64_t* row_ids, int64_t n_pairs, Metric metric);
 
 // Indexes the rows run by run, and searches them for the queries from `first(run begin)` on.
 template <Finder F, class First>
