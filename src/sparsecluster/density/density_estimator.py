@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -60,9 +61,17 @@ class DensityEstimator(ClusterMixin, SparseEstimator):
             f"{counted(self.n_noise_, 'row')} of noise, {self.seconds_['total']:.2f} s"
         )
 
+    def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
+        """Save the fitted estimator, as :meth:`KMeans.save` does; its labels belong to it."""
+        if not labels:
+            raise ValueError("labels=False is for models with centers: here the labels are all.")
+        super().save(path)
+
     def set_state(self, state: dict[str, Any], *, verify: bool) -> None:
         """Take over what `get_state` gave; refuses labels that no fit leaves."""
-        labels = state.get("labels_")
+        if "labels_" not in state:
+            raise ValueError("has no labels")
+        labels = state["labels_"]
         super().set_state(state, verify=verify)
-        if verify and labels is not None and labels.min(initial=0) < -1:
+        if verify and labels.min(initial=0) < -1:
             raise ValueError("has labels below -1")
