@@ -181,7 +181,8 @@ def test_trees_of_dense_rows_give_what_the_scan_gives(share, monkeypatch):
     X = np.round(np.random.default_rng(0).normal(size=(300, 3)), 1)
     radius = gap_near(distances(X, metric="euclidean"), share)
     assert same(
-        radius_graph(X, radius, metric="euclidean"), radius_graph(csr(X), radius, metric="euclidean")
+        radius_graph(X, radius, metric="euclidean"),
+        radius_graph(csr(X), radius, metric="euclidean"),
     )
     assert same(knn_graph(X, 6, metric="euclidean"), knn_graph(csr(X), 6, metric="euclidean"))
     grid = problem("grid")[0]

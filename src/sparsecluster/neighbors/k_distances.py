@@ -108,7 +108,9 @@ def plot_k_distances(distances: Any, eps: float | None = None, *, axes: Any = No
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ImportError("A plot needs matplotlib: pip install matplotlib.") from None
+            raise ImportError(
+                "A plot needs matplotlib: pip install 'sparsecluster[plot]'."
+            ) from None
         axes = plt.subplots()[1]
     curve = np.sort(np.asarray(distances, dtype=np.float64).ravel())
     axes.plot(np.arange(1, len(curve) + 1), curve)

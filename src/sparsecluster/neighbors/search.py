@@ -18,7 +18,9 @@ from sparsecluster.rows.rows import Rows, as_rows
 
 Progress = Callable[[float], Any]
 SEARCH_METRICS = tuple(METRICS)
-SHARE_OF_PAIRS = 64  # of all products of entries, those that a search usually computes: one in so many
+SHARE_OF_PAIRS = (
+    64  # of all products of entries, those that a search usually computes: one in so many
+)
 
 
 @dataclass(frozen=True)
