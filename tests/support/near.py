@@ -24,7 +24,7 @@ def distances(X, Y=None, metric="cosine"):
 
 
 def gap_near(found, share):
-    """A radius in the widest gap between distances around a quantile, so that no rounding counts."""
+    """A radius in the widest gap between distances near a quantile, away from rounding."""
     values = np.unique(found)
     at = int(share * (len(values) - 2))
     window = values[at : at + 50]

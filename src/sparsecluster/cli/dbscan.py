@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -68,7 +68,11 @@ def dbscan(
     inputs = Inputs(data)
     check_outputs(inputs=inputs.paths, files=[model, labels])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
-    options = {"metric": metric, "n_threads": running.threads, "memory_limit": memory_limit}
+    options: dict[str, Any] = {
+        "metric": metric,
+        "n_threads": running.threads,
+        "memory_limit": memory_limit,
+    }
     estimator = DBSCAN(eps, min_samples=min_samples, **options)
     estimator.check_parameters()
     preparing.transformer()

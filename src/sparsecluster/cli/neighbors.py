@@ -80,6 +80,7 @@ def neighbors(
     if out is not None:
         _write(out, graph)
     degrees = np.diff(graph.indptr) - 1
+    n_alone = int(np.count_nonzero(degrees == 0))
     summary = {
         "rows": rows.n_rows,
         "columns": rows.n_features,
@@ -88,7 +89,7 @@ def neighbors(
         "radius": radius,
         "entries": int(graph.nnz),
         "neighbors_per_row": {"mean": float(degrees.mean()), "most": int(degrees.max())},
-        "rows_without_neighbors": int(np.count_nonzero(degrees == 0)),
+        "rows_without_neighbors": n_alone,
         "k_distances": near,
         "seconds": seconds,
         "graph": out and str(out),
@@ -96,7 +97,7 @@ def neighbors(
     screen.result(
         summary,
         f"{counted(rows.n_rows, 'row')}: {degrees.mean():,.3g} neighbors each on average, "
-        f"{degrees.max():,} at most; {counted(summary['rows_without_neighbors'], 'row')} without; "
+        f"{degrees.max():,} at most; {counted(n_alone, 'row')} without; "
         f"{seconds:.2f} s",
         *([] if near is None else distance_lines(near)),
         *([f"graph: {out}"] if out else []),

@@ -220,7 +220,7 @@ class DBSCAN(DensityEstimator):
         shape = getattr(self.components_, "shape", ())
         if shape != (n_core, self.n_features_in_) or len(self.core_labels_) != n_core:
             raise ValueError("has core rows that do not fit together")
-        if verify and n_core and not 0 <= self.core_labels_.min():
+        if verify and n_core and not self.core_labels_.min() >= 0:
             raise ValueError("has core rows without a cluster")
 
 

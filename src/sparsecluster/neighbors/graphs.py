@@ -171,7 +171,7 @@ def check_radius(name: str, radius: Any) -> None:
 
 def check_k(k: Any, search: Search, name: str = "k") -> None:
     """Refuse a number of neighbors that the rows do not have."""
-    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+    if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {k!r}.")
     most, others = search.rows.n_rows - search.one_set, "others" if search.one_set else "rows in Y"
     if k > most:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sparsecluster import _core
@@ -60,7 +62,7 @@ def nearest(search: Search, k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(indices), np.concatenate(distances)
 
 
-def _tree(search: Search) -> object:
+def _tree(search: Search) -> Any:
     from sklearn.neighbors import KDTree
 
     return KDTree(search.rows.matrix)
