@@ -152,7 +152,15 @@ void add_lists(const PackedQuery& query, const RowBlock& block, int64_t n_head, 
     const uint16_t* const rows = block.list_rows.data();
     const float* const values = block.list_values.data();
     for (int64_t e = from; e < to; ++e) {
+        constexpr int64_t kAhead = 4;
         const QueryEntry entry = entries[e];
+        if (e + 2 * kAhead < to && entries[e + 2 * kAhead].rank >= n_head)
+            __builtin_prefetch(block.begin.data() + (entries[e + 2 * kAhead].rank - n_head));
+        if (e + kAhead < to && entries[e + kAhead].rank >= n_head) {
+            const uint32_t ahead = block.begin[entries[e + kAhead].rank - n_head];
+            __builtin_prefetch(rows + ahead);
+            __builtin_prefetch(values + ahead);
+        }
         if (entry.rank < n_head) {
             scratch.head.push_back({entry.rank, entry.value});
             continue;

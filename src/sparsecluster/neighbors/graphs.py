@@ -174,7 +174,7 @@ def check_k(k: Any, search: Search, name: str = "k") -> None:
     if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {k!r}.")
     most, others = search.rows.n_rows - search.one_set, "others" if search.one_set else "rows in Y"
-    if k > most:
+    if int(k) > most:
         raise ValueError(f"{name}={k} neighbors are asked for, and a row has only {most} {others}.")
 
 
