@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "core/parallel.hpp"
-#include "core/rounding.hpp"
 #include "core/rows.hpp"
 #include "neighbors/distance.hpp"
+#include "neighbors/packed_query.hpp"
 #include "neighbors/row_index.hpp"
 
 namespace sparsecluster {
@@ -44,20 +44,6 @@ concept Finder = requires(F finder, const F& asked, int64_t i, int64_t j, double
     { F::kAnyOrder } -> std::convertible_to<bool>;
 };
 
-struct QueryEntry {
-    uint32_t rank;
-    float value;
-};
-
-// A query for screening: its entries from the rarest feature to the most frequent.
-struct PackedQuery {
-    int64_t row;
-    int64_t begin;                          // of its entries
-    std::array<int32_t, kLevels> n_entries;  // that are not left out
-    std::array<float, kLevels> left_norm;    // of those left out, rounded up
-    double norm, norm2;                      // scaled
-};
-
 // For one thread.
 template <class V, class I>
 struct SearchScratch {
@@ -82,51 +68,6 @@ struct Screening {
     double error = 0;  // bounds that of every score
     double least = -std::numeric_limits<double>::infinity();  // score of the farthest row within reach
 };
-
-template <class V, class I>
-void pack_query(const Matrix<V, I>& view, double row_norm2, int64_t i, const RowIndex& index,
-                SearchScratch<V, I>& scratch) {
-    const FeatureOrder& order = index.order();
-    const double factor = index.scale().factor(row_norm2);
-    PackedQuery query;
-    query.row = i;
-    query.begin = int64_t(scratch.entries.size());
-    query.norm = index.scale().norm(row_norm2);
-    query.norm2 = query.norm * query.norm;
-    const Row<V, I> row = view.row(i);
-    // By the highest level that a feature is in: a counting sort.
-    std::array<int32_t, kLevels> count{};
-    std::array<double, kLevels> left{};
-    auto level_of = [&](uint32_t rank) {
-        int level = 0;
-        while (level + 1 < kLevels && rank >= order.left_out[level + 1]) ++level;
-        return level;
-    };
-    for (int64_t e = 0; e < row.size; ++e) count[level_of(order.rank[row.features[e]])] += row.values[e] != 0;
-    std::array<int32_t, kLevels> at;
-    int32_t before = 0;
-    for (int level = kLevels - 1; level >= 0; --level) {
-        at[level] = before;
-        before += count[level];
-        query.n_entries[level] = before;
-    }
-    scratch.entries.resize(query.begin + before);
-    for (int64_t e = 0; e < row.size; ++e) {
-        if (row.values[e] == 0) continue;
-        const uint32_t rank = order.rank[row.features[e]];
-        const int level = level_of(rank);
-        const double value = double(row.values[e]) * factor;
-        scratch.entries[query.begin + at[level]++] = {rank, float(value)};
-        left[level] += value * value;
-    }
-    double left2 = 0;
-    query.left_norm[0] = 0;
-    for (int level = 0; level + 1 < kLevels; ++level) {
-        left2 += left[level];
-        query.left_norm[level + 1] = round_up(std::sqrt(left2));
-    }
-    scratch.queries.push_back(query);
-}
 
 // The score that a row at this distance has, at least: x.y - |y|^2 / 2, or the cosine.
 inline double score_at(const PackedQuery& query, RowScale scale, double distance) {
@@ -227,7 +168,8 @@ private:
         queries_.read_ahead(begin, end);
         scratch_.entries.clear();
         scratch_.queries.clear();
-        for (int64_t i = begin; i < end; ++i) pack_query(query_view_, queries_.norm2()[i], i, index_, scratch_);
+        for (int64_t i = begin; i < end; ++i)
+            scratch_.queries.push_back(pack_query(query_view_, queries_.norm2()[i], i, index_, scratch_.entries));
         // From the block of the queries on, where rows lie together that are alike.
         const std::vector<RowBlock>& blocks = index_.blocks();
         size_t home = 0;
