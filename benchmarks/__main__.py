@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import batches, data, full, larger, memory, quick, reading, scaling, startup
+from . import batches, data, full, larger, memory, neighbors, quick, reading, scaling, startup
 from .harness import Harness
 from .options import Options
 from .report import Report
@@ -29,9 +29,11 @@ COMMANDS = {
     "import": startup.run,
     "reading": reading.run,
     "larger": larger.run,
+    "neighbors": neighbors.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
+TIMEOUTS["neighbors"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 

@@ -34,6 +34,7 @@ void bind_rows(nb::module_& m);
 void bind_centers(nb::module_& m);
 void bind_kmeans(nb::module_& m);
 void bind_minibatch(nb::module_& m);
+void bind_neighbors(nb::module_& m);
 void bind_seeding(nb::module_& m);
 void bind_text(nb::module_& m);
 

@@ -57,6 +57,7 @@ NB_MODULE(_core, m) {
     bind_centers(m);
     bind_kmeans(m);
     bind_minibatch(m);
+    bind_neighbors(m);
     bind_seeding(m);
     bind_text(m);
 }

@@ -371,6 +371,7 @@ int main() {
         check_interrupt();
         check_nested(level);
         check_minibatch(level);
+        check_neighbors(level);
     }
     check_faults();
     check_projection();

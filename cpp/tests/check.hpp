@@ -25,6 +25,7 @@ void check(bool holds, const char* what);
 // Each in a file of its name; with the kernels at this level, and without any.
 void check_nested(const char* level);
 void check_minibatch(const char* level);
+void check_neighbors(const char* level);
 void check_faults();
 void check_projection();
 void check_text();

@@ -1,9 +1,14 @@
+from .density.dbscan import DBSCAN
+from .density.hdbscan import HDBSCAN
 from .formats.text import TextOptions
 from .kmeans.kmeans import KMeans
 from .kmeans.minibatch import MiniBatchKMeans
 from .kmeans.projection import project_l1
 from .kmeans.seeding.seed_centers import kmeans_plusplus, seed_centers
 from .kmeans.spherical import SphericalKMeans
+from .neighbors.graphs import knn_graph, radius_graph
+from .neighbors.k_distances import k_distances, plot_k_distances, suggest_eps
+from .neighbors.spanning_tree import SpanningTree, minimum_spanning_tree
 from .prepare.convert import convert
 from .prepare.join import join_labels
 from .prepare.metalabels import metalabels
@@ -19,6 +24,8 @@ from .storage.store import StoreError, open_store
 from .version import __version__
 
 __all__ = [
+    "DBSCAN",
+    "HDBSCAN",
     "CheckpointError",
     "IterationRecord",
     "KMeans",
@@ -29,6 +36,7 @@ __all__ = [
     "Report",
     "Rows",
     "SeedingRecord",
+    "SpanningTree",
     "SparseClusterError",
     "SphericalKMeans",
     "StoreError",
@@ -36,13 +44,19 @@ __all__ = [
     "__version__",
     "convert",
     "join_labels",
+    "k_distances",
     "kmeans_plusplus",
+    "knn_graph",
     "load_model",
     "make_report",
     "metalabels",
+    "minimum_spanning_tree",
     "open_store",
+    "plot_k_distances",
     "project_l1",
+    "radius_graph",
     "read",
     "read_blocks",
     "seed_centers",
+    "suggest_eps",
 ]

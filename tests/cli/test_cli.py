@@ -33,7 +33,8 @@ def test_version_is_that_of_the_installed_package():
 def test_help_names_every_command():
     done = sparsecluster("--help")
     assert done.returncode == 0
-    for command in ("demo", "fit", "predict", "seed", "convert", "inspect", "report"):
+    commands = ("demo", "fit", "predict", "seed", "convert", "inspect", "report")
+    for command in (*commands, "dbscan", "neighbors"):
         assert command in done.stdout
     assert "--debug" in done.stdout
 

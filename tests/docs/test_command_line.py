@@ -12,7 +12,7 @@ from sparsecluster.cli.screen import Screen
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 # Their keys are names of the user's file or of the library.
-OPEN = {"parameters", "recipe"}
+OPEN = {"parameters", "recipe", "quantiles"}
 
 
 def documented(command):
@@ -57,6 +57,8 @@ def test_all_fields_of_all_commands_are_documented(summary):
         "predict": "predict m.st x.txt --labels p.csv",
         "report": "report m.st x.txt",
         "seed": "seed x.txt -k 2 --seed 0",
+        "dbscan": "dbscan x.txt --min-samples 2 --k-distances",
+        "neighbors": "neighbors x.txt -k 2",
     }
     for command, line in lines.items():
         assert fields(summary(line)) <= documented(command), command

@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsecluster import KMeans, MiniBatchKMeans, Prepare, SphericalKMeans
+from sparsecluster import DBSCAN, HDBSCAN, KMeans, MiniBatchKMeans, Prepare, SphericalKMeans
 from support.data import csr, dense, text
 
 # --- rows ----------------------------------------------------------------------------------------
@@ -113,6 +113,30 @@ ESTIMATORS = [
         checked=[{"metric": "cosine", "zero_rows": "first", "center_nnz": 5}],
         expected_failed=DRAWN_BY_POSITION,
         any_order={"init": ROWS[:N_CLUSTERS], "batch_size": 10_000},
+    ),
+    Entry(
+        DBSCAN,
+        "predict weights save memory_limit threads cosine",
+        {"default": {"eps": 0.3}, "strict": {"eps": 0.2, "min_samples": 3}},
+        checked=[{"eps": 0.1}],
+    ),
+    Entry(
+        DBSCAN,
+        "predict weights save memory_limit threads",
+        {"euclidean": {"eps": 0.8, "metric": "euclidean"}},
+        checked=[{"eps": 1.5, "metric": "euclidean"}],
+    ),
+    Entry(
+        HDBSCAN,
+        "save memory_limit threads cosine",
+        {"default": {}, "leaf": {"cluster_selection_method": "leaf", "min_samples": 2}},
+        checked=[{}],
+    ),
+    Entry(
+        HDBSCAN,
+        "save memory_limit threads",
+        {"euclidean": {"metric": "euclidean"}},
+        checked=[{"metric": "euclidean"}],
     ),
     Entry(
         Prepare,

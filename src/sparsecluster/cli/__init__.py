@@ -22,6 +22,8 @@ COMMANDS = {
     "predict": """Find the cluster of each row of a file, which may be larger than memory.
 
     The file is read as the training data were: with their vocabulary and weights.""",
+    "dbscan": "Find clusters of rows that have many others nearby; the rest is noise.",
+    "neighbors": "Find the nearest rows of each row, or all within a radius.",
     "convert": """Write the rows of a file into a store: memory-mapped, for data larger than memory.
 
     The store appears when it is complete; an interrupted conversion leaves nothing behind.""",

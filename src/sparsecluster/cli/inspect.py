@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
-from sparsecluster.cli.models import is_model
+from sparsecluster.cli.densities import density_lines, density_summary
+from sparsecluster.cli.models import has_centers, is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
 from sparsecluster.cli.words import in_options
@@ -59,6 +60,8 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     from sparsecluster.storage.model import load_model
 
     estimator = load_model(path, verify=verify or None)
+    if not has_centers(estimator):
+        return _density(estimator, path)
     estimator.check_is_fitted()  # a stream without centers yet says how many rows it waits for
     parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
     centers = estimator.cluster_centers_
@@ -94,6 +97,31 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     if summary["sizes"] is not None:
         lines += clusters_table(estimator, terms)
     return summary, lines
+
+
+def _density(estimator: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """A model of clusters by density."""
+    from sparsecluster.report.sections import chosen_parameters, recipe_lines
+
+    found = density_summary(estimator)
+    recipe = estimator.recipe
+    summary: dict[str, Any] = {
+        "kind": "model",
+        **found,
+        "rows": len(estimator.labels_),
+        "columns": int(estimator.n_features_in_),
+        "bytes": path.stat().st_size,
+        "parameters": {name: _plain(one) for name, one in sorted(estimator.get_params().items())},
+        "format": recipe and recipe.format,
+        "recipe": recipe and recipe.described(),
+    }
+    rows = [
+        ("model", f"{summary['estimator']}, {summary['bytes'] / 1e6:,.1f} MB"),
+        ("parameters", chosen_parameters(estimator)),
+        ("columns", f"{summary['columns']:,}"),
+        *recipe_lines(recipe),
+    ]
+    return summary, [_grid(rows), *density_lines(found, summary["rows"])]
 
 
 def _data(

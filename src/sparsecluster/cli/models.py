@@ -22,15 +22,32 @@ def command(*words: Any) -> str:
     return f"`sparsecluster {shlex.join(map(str, words))}`"
 
 
-def open_model(name: str, model: Path, data: Path | None) -> Any:
-    """Load the model of a command `name MODEL DATA`; refuses the two in the wrong order."""
+def has_centers(estimator: Any) -> bool:
+    """Whether the clusters of a model are centers."""
+    return hasattr(type(estimator), "transform")
+
+
+def open_model(
+    name: str, model: Path, data: Path | None, *, centers: bool = False, predicts: bool = False
+) -> Any:
+    """Load the model of a command `name MODEL DATA`; refuses the two in the wrong order, and a
+    model without what the command needs."""
     from sparsecluster import load_model
 
     if data is not None and is_model(data) and not is_model(model):
         raise ValueError(
             f"{model} is not a model, and {data} is one. Did you mean {command(name, data, model)}?"
         )
-    return load_model(model)
+    estimator = load_model(model)
+    kind = type(estimator).__name__
+    if centers and not has_centers(estimator):
+        raise ValueError(
+            f"{model} is a {kind} model, which has no centers to report on. Did you mean "
+            f"{command('inspect', model)}?"
+        )
+    if predicts and not hasattr(estimator, "predict"):
+        raise ValueError(f"{model} is a {kind} model, which has no clusters for other rows.")
+    return estimator
 
 
 def check_data(path: Path | None) -> None:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
-from sparsecluster.cli.models import open_model
+from sparsecluster.cli.models import has_centers, open_model
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.screen import Screen
@@ -65,8 +65,11 @@ def predict(
     inputs = Inputs(data)
     check_outputs(inputs=[model, *inputs.paths], files=[labels, joining.join])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
-    estimator = open_model("predict", model, inputs.path)
+    estimator = open_model("predict", model, inputs.path, predicts=True)
     estimator.n_threads = running.threads
+    if not has_centers(estimator) and (zero_rows is not None or joining.join is not None):
+        option = "--zero-rows" if zero_rows is not None else "--join"
+        raise ValueError(f"{option} needs a model with centers, and {model} has none.")
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
     join = joining.plan(inputs.given, reading, like=estimator)

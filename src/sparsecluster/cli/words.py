@@ -59,7 +59,7 @@ def _parameters() -> set[str]:
     groups: Any = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
     others = ("init", "join_column", "method", "missing_columns", "overwrite", "verify")
-    return {*names, *OTHER_NAMES, *others}
+    return {*names, *OTHER_NAMES, *others, "eps", "k", "min_samples", "radius"}
 
 
 def in_options(message: str) -> str:

@@ -68,6 +68,15 @@ def integer(least: int, most: float = np.inf) -> Number:
     return Number(least, most, (bool, Integral) if least == 0 else Integral)
 
 
+class Positive(Constraint):
+    """A finite number above zero."""
+
+    def check(self, name: str, value: Any) -> None:
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not number or not 0 < value < np.inf:
+            raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
+
+
 @dataclass(frozen=True)
 class Choice(Constraint):
     """One of some names."""

@@ -1,0 +1,1 @@
+"""Clusters by density: DBSCAN and HDBSCAN."""
