@@ -59,4 +59,5 @@ NB_MODULE(_core, m) {
     bind_minibatch(m);
     bind_seeding(m);
     bind_text(m);
+    bind_hierarchy(m);
 }
