@@ -35,6 +35,21 @@ void py_totals(const RowLists& self, const PyRows& queries, int64_t begin, int64
     throw std::invalid_argument("unknown term " + term);
 }
 
+Out<double> py_pair_powers(const PyRows& x, const PyRows& y, In<int64_t> one, In<int64_t> other, double p,
+                           int n_threads) {
+    require(one.size() == other.size(), "pairs need two rows each");
+    for (size_t k = 0; k < one.size(); ++k)
+        require(one.data()[k] >= 0 && one.data()[k] < x.get().n_rows() && other.data()[k] >= 0 &&
+                    other.data()[k] < y.get().n_rows(),
+                "no such row");
+    std::vector<double> out(one.size());
+    {
+        const GilReleased released;
+        pair_powers(x.get(), y.get(), one.data(), other.data(), int64_t(out.size()), p, out.data(), n_threads);
+    }
+    return to_numpy(std::move(out));
+}
+
 std::tuple<Out<int64_t>, Out<int64_t>, Out<double>> py_agglomerate(const PyRows& rows, const std::string& linkage,
                                                                    bool unit, Weights weights, int64_t cache_bytes,
                                                                    int n_threads, const nb::object& progress) {
@@ -65,6 +80,7 @@ void bind_hierarchy(nb::module_& m) {
     nb::class_<RowLists>(m, "RowLists")
         .def("totals", &py_totals, "queries"_a, "begin"_a, "end"_a, "term"_a, "p"_a, "out"_a, "n_threads"_a);
     m.def("row_lists", &py_row_lists, "rows"_a);
+    m.def("pair_powers", &py_pair_powers, "x"_a, "y"_a, "one"_a, "other"_a, "p"_a, "n_threads"_a);
     m.def("agglomerate", &py_agglomerate, "rows"_a, "linkage"_a, "unit"_a, "weights"_a.none(), "cache_bytes"_a,
           "n_threads"_a, "progress"_a.none() = nb::none());
     m.def("spanning_tree", &py_spanning_tree, "rows"_a, "unit"_a, "n_threads"_a, "progress"_a.none() = nb::none());

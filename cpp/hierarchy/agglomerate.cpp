@@ -21,6 +21,7 @@ namespace sparsecluster {
 namespace {
 
 constexpr double kFar = std::numeric_limits<double>::infinity();
+constexpr double kRounding2 = 1e-30;
 constexpr int64_t kWorthThreads = 60'000;  // terms of a query
 
 // Products of one cluster's sum with those of all others, kept as long as there is room.
@@ -183,7 +184,10 @@ private:
     // --- costs ---
 
     double direct2(int64_t a, int64_t b) const {
-        return scaled_distance2(of_.inverse_size[a], as_row(sums_[a]), of_.inverse_size[b], as_row(sums_[b]));
+        const double distance2 =
+            scaled_distance2(of_.inverse_size[a], as_row(sums_[a]), of_.inverse_size[b], as_row(sums_[b]));
+        // Means of equal rows differ by rounding alone.
+        return distance2 < kRounding2 * (of_.mean2[a] + of_.mean2[b]) ? 0.0 : distance2;
     }
     double cost_of(int64_t a, int64_t b, double distance2) const {
         switch (options_.linkage) {
@@ -382,7 +386,9 @@ Linkage linkage_named(const std::string& name) {
 
 Merges agglomerate(const Rows& rows, const AgglomerateOptions& options) {
     const TeamScope team(options.n_threads);
-    return Agglomeration(rows, options).run();
+    Merges merges = Agglomeration(rows, options).run();
+    for (double& cost : merges.cost) cost = options.unit ? cost : cost / rows.scale() / rows.scale();
+    return merges;
 }
 
 }  // namespace sparsecluster

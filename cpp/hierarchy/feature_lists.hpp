@@ -112,4 +112,8 @@ template <class Term>
 void total_terms(const Term& term, const Rows& queries, int64_t begin, int64_t end, const FeatureLists& lists,
                  double* out, int n_threads);
 
+// The sum of |x - y|^p over all features, for pairs of rows.
+void pair_powers(const Rows& x, const Rows& y, const int64_t* one, const int64_t* other, int64_t n_pairs, double p,
+                 double* out, int n_threads);
+
 }  // namespace sparsecluster

@@ -55,6 +55,8 @@ TreeEdges spanning_tree(const Rows& rows, bool unit, int n_threads, const std::f
             }
         },
         rows.matrix());
+    for (double& distance2 : edges.distance2)
+        distance2 = unit ? distance2 : distance2 / rows.scale() / rows.scale();
     return edges;
 }
 

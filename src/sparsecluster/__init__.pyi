@@ -1,4 +1,7 @@
+from .distances import pairwise
 from .formats.text import TextOptions
+from .hierarchy.agglomerative import AgglomerativeClustering
+from .hierarchy.newick import read_newick
 from .kmeans.kmeans import KMeans
 from .kmeans.minibatch import MiniBatchKMeans
 from .kmeans.projection import project_l1
@@ -19,6 +22,7 @@ from .storage.store import StoreError, open_store
 from .version import __version__
 
 __all__ = [
+    "AgglomerativeClustering",
     "CheckpointError",
     "IterationRecord",
     "KMeans",
@@ -41,8 +45,10 @@ __all__ = [
     "make_report",
     "metalabels",
     "open_store",
+    "pairwise",
     "project_l1",
     "read",
     "read_blocks",
+    "read_newick",
     "seed_centers",
 ]

@@ -18,7 +18,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsecluster import KMeans, MiniBatchKMeans, Prepare, SphericalKMeans
+from sparsecluster import (
+    AgglomerativeClustering,
+    KMeans,
+    MiniBatchKMeans,
+    Prepare,
+    SphericalKMeans,
+)
 from support.data import csr, dense, text
 
 # --- rows ----------------------------------------------------------------------------------------
@@ -113,6 +119,26 @@ ESTIMATORS = [
         checked=[{"metric": "cosine", "zero_rows": "first", "center_nnz": 5}],
         expected_failed=DRAWN_BY_POSITION,
         any_order={"init": ROWS[:N_CLUSTERS], "batch_size": 10_000},
+    ),
+    Entry(
+        AgglomerativeClustering,
+        "save memory_limit threads",
+        {
+            "ward": {"n_clusters": N_CLUSTERS},
+            "average by cosine": {"linkage": "average", "metric": "cosine"},
+            "single": {"linkage": "single", "height": 1.0},
+            "first k-means": CLUSTERS | {"first": "kmeans", "first_clusters": 20},
+        },
+        checked=[{}, {"linkage": "single"}, {"first": "kmeans", "first_clusters": 30}],
+    ),
+    Entry(
+        AgglomerativeClustering,
+        "save threads",
+        {
+            "complete": {"linkage": "complete", "n_clusters": N_CLUSTERS},
+            "jaccard": {"linkage": "average", "metric": "jaccard"},
+        },
+        checked=[{"linkage": "complete", "metric": "manhattan"}],
     ),
     Entry(
         Prepare,
