@@ -59,7 +59,8 @@ def _whole_table(X: Any, name: str) -> Any:
     """A table with the names of its columns, also of a batch of pyarrow; others are refused."""
     if hasattr(X, "collect") and not hasattr(X, "shape"):
         raise ValueError(f"{name} is a {type(X).__name__}, which has no rows yet: call .collect().")
-    if isinstance(X, set | frozenset | dict | bytes | Iterator):
+    # A sparse matrix of keys is a dict, too.
+    if isinstance(X, set | frozenset | dict | bytes | Iterator) and not sp.issparse(X):
         raise ValueError(
             f"{name} must be a matrix, an array or a data frame, got {type(X).__name__}."
         )
