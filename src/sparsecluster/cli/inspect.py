@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
+from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of, tree_summary
 from sparsecluster.cli.models import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
@@ -58,6 +58,8 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     from sparsecluster.storage.model import load_model
 
     estimator = load_model(path, verify=verify or None)
+    if hasattr(estimator, "linkage_"):
+        return _tree_model(path, estimator, terms)
     estimator.check_is_fitted()  # a stream without centers yet says how many rows it waits for
     parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
     centers = estimator.cluster_centers_
@@ -93,6 +95,32 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     if summary["sizes"] is not None:
         lines += clusters_table(estimator, terms)
     return summary, lines
+
+
+def _tree_model(path: Path, estimator: Any, terms: int) -> tuple[dict[str, Any], list[Any]]:
+    from sparsecluster.report.sections import chosen_parameters, recipe_lines
+
+    recipe = estimator.recipe
+    summary = {
+        "kind": "model",
+        **tree_summary(estimator),
+        "seconds_by_phase": phases_of(estimator),
+        "columns": int(estimator.n_features_in_),
+        "bytes": path.stat().st_size,
+        "parameters": {
+            name: _plain(value) for name, value in sorted(estimator.get_params().items())
+        },
+        "format": recipe and recipe.format,
+        "recipe": recipe and recipe.described(),
+    }
+    rows = [
+        ("model", f"{summary['estimator']}, {summary['bytes'] / 1e6:,.1f} MB"),
+        ("parameters", chosen_parameters(estimator)),
+        ("merges", f"{summary['merges']:,}, {summary['inversions']:,} of them inversions"),
+        ("clusters", f"{summary['clusters']:,}, cut above {summary['cut_above']:.6g}"),
+        *recipe_lines(recipe),
+    ]
+    return summary, [_grid(rows), *clusters_table(estimator, terms)]
 
 
 def _data(

@@ -66,6 +66,11 @@ def predict(
     check_outputs(inputs=[model, *inputs.paths], files=[labels, joining.join])
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = open_model("predict", model, inputs.path)
+    if not hasattr(estimator, "predict"):
+        raise ValueError(
+            f"{model} is a tree of the rows that it was fitted to, and knows no cluster of others. "
+            f"Write the labels of its own rows with hierarchy --labels."
+        )
     estimator.n_threads = running.threads
     if zero_rows is not None:
         estimator.zero_rows = zero_rows

@@ -56,7 +56,8 @@ def _parameters() -> set[str]:
 
     groups: Any = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
-    others = ("init", "join_column", "method", "missing_columns", "overwrite", "verify")
+    tree = ("first", "first_clusters", "height", "linkage", "memory_limit", "metric")
+    others = (*tree, "init", "join_column", "method", "missing_columns", "overwrite", "verify")
     return {*names, *OTHER_NAMES, *others}
 
 

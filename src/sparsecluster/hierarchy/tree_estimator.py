@@ -10,7 +10,8 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster.base import SparseEstimator
-from sparsecluster.hierarchy import condensed, dendrogram, newick, tree
+from sparsecluster.hierarchy import condensed, newick, tree
+from sparsecluster.hierarchy import dendrogram as drawing
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.parameters import Choice, Number, integer
 from sparsecluster.rows.resources import effective_memory_limit
@@ -64,7 +65,7 @@ class TreeEstimator(ClusterMixin, SparseEstimator):
         self.linkage_, self.n_inversions_ = linkage, tree.count_inversions(linkage)
         self.labels_ = cut if leaf_labels is None else cut[leaf_labels]
         self.n_clusters_ = int(cut.max()) + 1
-        inside = dendrogram.clusters_of_nodes(linkage, cut)[len(cut) :] >= 0
+        inside = drawing.clusters_of_nodes(linkage, cut)[len(cut) :] >= 0
         self.height_ = float(linkage[inside, 2].max(initial=0.0))
 
     # --- the tree -----------------------------------------------------------------------------
@@ -123,6 +124,21 @@ class TreeEstimator(ClusterMixin, SparseEstimator):
         check_is_fitted(self)
         return tree.leaf_order(self.linkage_)
 
+    def dendrogram(self, max_leaves: int | None = drawing.MOST_LEAVES) -> drawing.Dendrogram:
+        """Where the lines of a picture of the tree go; of its top where it has more leaves."""
+        check_is_fitted(self)
+        return drawing.dendrogram_of(self.linkage_, max_leaves)
+
+    def clusters_of_nodes(self) -> np.ndarray:
+        """The cluster of each node of the tree, leaves first; -1 where it holds several."""
+        return drawing.clusters_of_nodes(self.linkage_, self._leaf_clusters())
+
+    def _leaf_clusters(self) -> np.ndarray:
+        check_is_fitted(self)
+        cut = np.zeros(len(self.linkage_) + 1, dtype=np.int64)
+        cut[getattr(self, "leaf_labels_", slice(None))] = self.labels_
+        return cut
+
     def newick(self, names: Sequence[str] | None = None) -> str:
         """The tree as Newick text, with these names for the leaves or their numbers.
 
@@ -140,7 +156,7 @@ class TreeEstimator(ClusterMixin, SparseEstimator):
         self,
         *,
         names: Sequence[str] | None = None,
-        max_leaves: int | None = dendrogram.MOST_LEAVES,
+        max_leaves: int | None = drawing.MOST_LEAVES,
         orientation: str = "top",
         ax: Any = None,
     ) -> Any:
@@ -164,11 +180,9 @@ class TreeEstimator(ClusterMixin, SparseEstimator):
         """
         names = None if names is None else self._names(names)
         Choice(["top", "right"]).check("orientation", orientation)
-        cut = np.zeros(len(self.linkage_) + 1, dtype=np.int64)
-        cut[getattr(self, "leaf_labels_", slice(None))] = self.labels_
-        return dendrogram.draw(
+        return drawing.draw(
             self.linkage_,
-            cut,
+            self._leaf_clusters(),
             names=names,
             max_leaves=max_leaves,
             ax=ax,
