@@ -107,6 +107,68 @@ FOR_EACH_PROCESSOR void average_costs(double inverse_size, double mean2, double 
              products, inverse, means2, costs, n);
 }
 
+// The clusters that cost least to merge with, as far as they are known: all that are not listed cost at least `bound`,
+// and those that cost just that have higher numbers than the listed ones that do. So the first is the cheapest; where
+// none is listed any more, `bound` is all that is known.
+class Nearest {
+public:
+    double best() const { return count_ > 0 ? costs_[0] : bound_; }
+    int64_t cluster() const { return count_ > 0 ? clusters_[0] : -1; }
+
+    static Nearest among(const std::vector<double>& costs) {
+        Nearest found;
+        for (int64_t i = 0; i < int64_t(costs.size()); ++i)
+            if (costs[i] < found.bound_) found.insert(int32_t(i), costs[i]);
+        return found;
+    }
+
+    // Clusters `low` and `high` became `low`, which costs this now. Answers whether the first has changed.
+    bool merged(int32_t low, int32_t high, double cost) {
+        bool listed = false;
+        for (int i = 0; i < count_; ++i) listed |= clusters_[i] == low || clusters_[i] == high;
+        if (!listed && cost > bound_) return false;
+        int kept = 0;
+        for (int i = 0; i < count_; ++i) {
+            if (clusters_[i] == low || clusters_[i] == high) continue;
+            clusters_[kept] = clusters_[i];
+            costs_[kept++] = costs_[i];
+        }
+        count_ = kept;
+        if (cost < bound_)
+            insert(low, cost);
+        else if (cost == bound_)  // its number may be lower than those of listed ones that cost the same
+            while (count_ > 0 && costs_[count_ - 1] == bound_) --count_;
+        return true;
+    }
+    void renumber(const std::vector<int64_t>& number) {
+        for (int i = 0; i < count_; ++i) clusters_[i] = int32_t(number[clusters_[i]]);
+    }
+
+private:
+    // One that costs less than the bound.
+    void insert(int32_t cluster, double cost) {
+        int at = count_;
+        while (at > 0 && (costs_[at - 1] > cost || (costs_[at - 1] == cost && clusters_[at - 1] > cluster))) --at;
+        if (at == kListed) {
+            bound_ = cost;
+            return;
+        }
+        if (count_ == kListed) bound_ = costs_[--count_];
+        for (int i = count_++; i > at; --i) {
+            clusters_[i] = clusters_[i - 1];
+            costs_[i] = costs_[i - 1];
+        }
+        clusters_[at] = cluster;
+        costs_[at] = cost;
+    }
+
+    static constexpr int kListed = 8;
+    double bound_ = kFar;
+    int32_t count_ = 0;
+    int32_t clusters_[kListed];
+    double costs_[kListed];
+};
+
 class Agglomeration {
 public:
     Agglomeration(const Rows& rows, const AgglomerateOptions& options)
@@ -115,6 +177,7 @@ public:
           n_left_(rows.n_rows()),
           sums_(n_left_),
           nearest_(n_left_),
+          best_(n_left_),
           row_(n_left_),
           of_(n_left_),
           cache_(std::clamp<int64_t>(options.cache_bytes / (8 * std::max<int64_t>(n_left_, 1)), 2, 512)) {
@@ -137,11 +200,11 @@ public:
         Merges merges;
         while (n_left_ > 1) {
             const int64_t one = cheapest();
-            if (nearest_[one].cluster < 0) {
+            if (nearest_[one].cluster() < 0) {
                 look_again(one);
                 continue;
             }
-            const auto [low, high] = std::minmax(one, nearest_[one].cluster);
+            const int64_t other = nearest_[one].cluster(), low = std::min(one, other), high = std::max(one, other);
             merges.one.push_back(row_[low]);
             merges.other.push_back(row_[high]);
             merges.cost.push_back(merge(low, high));
@@ -152,12 +215,6 @@ public:
     }
 
 private:
-    struct Nearest {
-        double best = kFar;    // cost of merging with the nearest; a bound below it where that is not known
-        double second = kFar;  // a bound below the cost of merging with any but the nearest
-        int64_t cluster = -1;
-    };
-
     int64_t n() const { return int64_t(sums_.size()); }
 
     template <class V, class I>
@@ -256,38 +313,25 @@ private:
             products[thread].assign(n(), 0.0);
             lists_.add(Product(), as_row(sums_[c]), products[thread].data(), 0, n());
             find_costs(c, products[thread], costs[thread]);
-            nearest_[c] = nearest_by(costs[thread]);
+            set_nearest(c, costs[thread]);
         });
     }
 
-    static Nearest nearest_by(const std::vector<double>& costs) {
-        Nearest found;
-        for (int64_t i = 0; i < int64_t(costs.size()); ++i) {
-            if (!(costs[i] < found.second)) continue;
-            if (costs[i] < found.best) {
-                found.second = found.best;
-                found.best = costs[i];
-                found.cluster = i;
-            } else {
-                found.second = costs[i];
-            }
-        }
-        return found;
+    void set_nearest(int64_t c, const std::vector<double>& costs) {
+        nearest_[c] = Nearest::among(costs);
+        best_[c] = nearest_[c].best();
     }
 
     void look_again(int64_t c) {
         std::optional<std::vector<double>> products = cache_.take(c);
         if (!products) products = query(sums_[c]);
         find_costs(c, *products, costs_);
-        nearest_[c] = nearest_by(costs_);
+        set_nearest(c, costs_);
         cache_.keep(c, std::move(*products));
     }
 
     int64_t cheapest() const {
-        int64_t found = 0;
-        for (int64_t c = 1; c < n(); ++c)
-            if (nearest_[c].best < nearest_[found].best) found = c;
-        return found;
+        return std::min_element(best_.begin(), best_.end()) - best_.begin();  // the first of equal ones
     }
 
     // --- merging ---
@@ -304,36 +348,23 @@ private:
         sums_[high] = Center();
         of_.remove(high);
         nearest_[high] = Nearest();
+        best_[high] = kFar;
         merged_.emplace_back(low, high);
         cache_.merge(low, high);
         products[low] = products[high] = 0;
         --n_left_;
         find_costs(low, products, costs_);
         tell_others(low, high);
-        nearest_[low] = nearest_by(costs_);
+        set_nearest(low, costs_);
         cache_.keep(low, std::move(products));
         if (2 * n_left_ <= n() && n_left_ > 1) renumber();
         return found;
     }
 
-    // What the merge of `low` and `high` means for the nearest of each other cluster, by costs_.
+    // What the merge of `low` and `high` means for the nearest of the others, by costs_.
     void tell_others(int64_t low, int64_t high) {
-        for (int64_t c = 0; c < n(); ++c) {
-            Nearest& nearest = nearest_[c];
-            const double cost = costs_[c];
-            if (nearest.cluster == low || nearest.cluster == high) {
-                // All others cost at least `second`; where the merged one does not cost less, look again when needed.
-                const bool known = cost < nearest.second;
-                nearest.best = known ? cost : nearest.second;
-                nearest.cluster = known ? low : -1;
-            } else if (cost < nearest.best || (cost == nearest.best && low < nearest.cluster)) {
-                nearest.second = nearest.best;
-                nearest.best = cost;
-                nearest.cluster = low;
-            } else if (cost < nearest.second) {
-                nearest.second = cost;
-            }
-        }
+        for (int64_t c = 0; c < n(); ++c)
+            if (nearest_[c].merged(int32_t(low), int32_t(high), costs_[c])) best_[c] = nearest_[c].best();
     }
 
     // Half of the clusters are gone: leave them out, and make the lists anew.
@@ -348,7 +379,8 @@ private:
         for (int64_t c = 0; c < n_left; ++c) {
             const int64_t before = left[c];
             nearest_[c] = nearest_[before];
-            if (nearest_[c].cluster >= 0) nearest_[c].cluster = number[nearest_[c].cluster];
+            nearest_[c].renumber(number);
+            best_[c] = best_[before];
             row_[c] = row_[before];
             of_.inverse_size[c] = of_.inverse_size[before];
             of_.mean2[c] = of_.mean2[before];
@@ -356,6 +388,7 @@ private:
             if (c != before) sums_[c] = std::move(sums_[before]);
         }
         nearest_.resize(n_left);
+        best_.resize(n_left);
         row_.resize(n_left);
         for (auto* measures : {&of_.inverse_size, &of_.mean2, &of_.within}) measures->resize(n_left);
         sums_.resize(n_left);
@@ -367,6 +400,7 @@ private:
     int64_t n_features_, n_left_;
     std::vector<Center> sums_;
     std::vector<Nearest> nearest_;
+    std::vector<double> best_;  // of nearest_
     std::vector<int64_t> row_;  // the lowest of each cluster
     Measures of_;
     FeatureLists lists_;

@@ -120,7 +120,7 @@ def draw(
     across.set_label_text("height")
     (ax.set_ylim if sideways else ax.set_xlim)(-0.5, len(texts) - 0.5)
     (ax.set_xlim if sideways else ax.set_ylim)(0, 1.05 * top)
-    for text, branch in zip(along.get_ticklabels(), tree.branches, strict=True):
+    for text, branch in zip(along.get_ticklabels(), tree.branches, strict=False):
         text.set_rotation(0 if sideways or max(map(len, texts)) <= 2 else 90)
         text.set_color("0.3" if cluster[branch.node] < 0 else f"C{cluster[branch.node] % 10}")
         text.set_fontsize(min(10.0, max(4.0, 400 / len(texts))))
