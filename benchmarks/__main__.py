@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import batches, data, full, larger, memory, quick, reading, scaling, startup
+from . import batches, data, full, hierarchy, larger, memory, quick, reading, scaling, startup
 from .harness import Harness
 from .options import Options
 from .report import Report
@@ -29,6 +29,7 @@ COMMANDS = {
     "import": startup.run,
     "reading": reading.run,
     "larger": larger.run,
+    "hierarchy": hierarchy.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}

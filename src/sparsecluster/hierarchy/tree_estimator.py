@@ -21,7 +21,7 @@ from sparsecluster.storage.fields import INTEGER, LABELS, NUMBER, SECONDS, Array
 def check_cut(n_clusters: int | None, height: float | None) -> None:
     """Refuse to cut a tree in two ways."""
     if n_clusters is not None and height is not None:
-        raise ValueError("n_clusters and height cannot be combined: each cuts the tree.")
+        raise ValueError("n_clusters cannot be combined with height: each cuts the tree.")
 
 
 def cut_tree(linkage: np.ndarray, n_clusters: int | None, height: float | None) -> np.ndarray:
