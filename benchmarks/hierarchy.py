@@ -1,7 +1,7 @@
 """Trees of sparse rows against fastcluster on the condensed distances, which are included.
 
-`python -m benchmarks.hierarchy SYSTEM KIND SET THREADS FILE` is one measurement, in a process of its
-own; it leaves the heights of the merges in FILE.
+`python -m benchmarks.hierarchy SYSTEM KIND SET THREADS FILE` is one measurement, in a process of
+its own; it leaves the heights of the merges in FILE.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def run(options: Options, harness: Harness, report: Report) -> None:
                     f"{name}, {linkage} by {metric}: {system:14}{one['seconds']:8.1f} s   "
                     f"{one['MB']:.0f} MB beyond the data"
                 )
-            report.tell(f"largest difference of heights, against their median: {found[OURS]['apart']:.1e}")
+            report.tell(
+                f"largest difference of heights, against their median: {found[OURS]['apart']:.1e}"
+            )
             report.record.setdefault("hierarchy", {})[f"{name} {kind}"] = found
             mine, theirs = found[OURS]["seconds"], found[PEER]["seconds"]
             note = f"{found[OURS]['MB']:.0f} MB against {found[PEER]['MB']:.0f} MB"

@@ -20,7 +20,9 @@ def disk(center, radius, n):
     return np.asarray(center) + distance[:, None] * np.c_[np.cos(angle), np.sin(angle)]
 
 
-sizes = np.concatenate([disk((0, 0), 3, 700), disk((4.6, 1.3), 0.6, 60), disk((4.6, -1.3), 0.6, 60)])
+sizes = np.concatenate(
+    [disk((0, 0), 3, 700), disk((4.6, 1.3), 0.6, 60), disk((4.6, -1.3), 0.6, 60)]
+)
 densities = np.concatenate(
     [disk((0, 0), 3, 180), disk((4.5, 1.2), 0.8, 250), disk((4.5, -1.2), 0.8, 250)]
 )

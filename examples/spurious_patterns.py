@@ -25,5 +25,8 @@ for (points, name), (left, right) in zip(
     right.set_xticks([])
     right.axhspan(heights[-3], heights[-2], color="0.93", zorder=0)
     times = heights[-2] / heights[-3]
-    right.set_title(f"the first merge of these clusters is {times:.1f} times as high as the last within", fontsize=10)
+    right.set_title(
+        f"the first merge of these clusters is {times:.1f} times as high as the last within",
+        fontsize=10,
+    )
 save(figure, __file__)

@@ -275,9 +275,11 @@ private:
     // The lists hold the clusters as they are now; those that merge later are added up after a query.
     void index_sums() {
         lists_.build(n(), n_features_, [&](const auto& note) {
-            for (int64_t c = 0; c < n(); ++c)
+            for (int64_t c = 0; c < n(); ++c) {
                 for (int64_t e = 0; e < sums_[c].size(); ++e)
                     note(c, int64_t(sums_[c].features[e]), sums_[c].values[e]);
+                if (c % 1024 == 0) poll_interrupt();
+            }
         });
         merged_.clear();
     }

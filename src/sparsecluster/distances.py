@@ -6,7 +6,8 @@ tell, unless both rows have it. So the core adds up shared columns, and totals d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,17 +17,27 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.errors import counted
-from sparsecluster.rows.parameters import Anything, Constraint, Flag, Number, check_name, integer
+from sparsecluster.rows.parameters import (
+    Anything,
+    Constraint,
+    Flag,
+    Number,
+    Positive,
+    check_name,
+    integer,
+)
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows, as_rows
 
 CANCELLED = 1e-4  # share of the totals below which a sum over shared columns has lost digits
 BLOCK_BYTES = 1 << 25  # of results that are computed at a time
 
+Options = dict[str, tuple[Any, Constraint]]  # the default and the constraint of each, by name
+
 
 @dataclass(frozen=True)
 class Sides:
-    """What a metric knows of a block of pairs: totals of its rows, totals of all others, options."""
+    """What a metric knows of a block of pairs: totals of its rows and of all others, options."""
 
     x: np.ndarray  #: a column
     y: np.ndarray  #: a row
@@ -46,20 +57,17 @@ class PairMetric:
     term: str = "product"
     total: Callable[[np.ndarray, Any], np.ndarray] = lambda values, options: values * values
     prepare: Callable[[sp.csr_array, dict[str, Any]], sp.csr_array] = lambda matrix, options: matrix
-    power: Callable[[dict[str, Any]], float] | None = None
+    power: float | str | None = None  #: or the option that has it
     similarity: bool = False
-    options: dict[str, tuple[Any, Constraint]] = field(default_factory=dict)  #: default, constraint
+    options: Options = field(default_factory=dict)
 
 
 # --- the metrics ---------------------------------------------------------------------------------
 
 
 def _root(sums: np.ndarray, sides: Sides) -> None:
-    np.sqrt(sums, out=sums)
-
-
-def _minkowski(sums: np.ndarray, sides: Sides) -> None:
-    np.power(sums, 1 / sides.options["p"], out=sums)
+    p = sides.options.get("p", 2.0)
+    np.sqrt(sums, out=sums) if p == 2 else np.power(sums, 1 / p, out=sums)
 
 
 def _as_it_is(sums: np.ndarray, sides: Sides) -> None:
@@ -124,38 +132,25 @@ def _by_length_scales(matrix: sp.csr_array, options: dict[str, Any]) -> sp.csr_a
     return matrix
 
 
-class Above(Number):
-    """A finite number above zero."""
-
-    def check(self, name: str, value: Any) -> None:
-        super().check(name, value)
-        if not 0 < value < np.inf:
-            raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
-
-
-def _squares(options: dict[str, Any]) -> float:
-    return 2.0
-
-
-P = {"p": (2.0, Number(1, 1e3))}
-GAMMA = {"gamma": (None, Above().optional)}
-VARIANCE = {"variance": (1.0, Above())}
-LENGTH = {"length_scale": (1.0, Above())}
-LENGTHS = {"length_scales": (None, Anything())}
-COUNT = {"count": (False, Flag())}
-COSTS = {name: (1, integer(0)) for name in ("insert", "delete", "substitute")}
+P: Options = {"p": (2.0, Number(1, 1e3))}
+GAMMA: Options = {"gamma": (None, Positive().optional)}
+VARIANCE: Options = {"variance": (1.0, Positive())}
+LENGTH: Options = {"length_scale": (1.0, Positive())}
+LENGTHS: Options = {"length_scales": (None, Anything())}
+COUNT: Options = {"count": (False, Flag())}
+COSTS: Options = {name: (1, integer(0)) for name in ("insert", "delete", "substitute")}
 
 METRICS: dict[str, PairMetric] = {
-    "euclidean": PairMetric(_root, power=_squares),
-    "sqeuclidean": PairMetric(_as_it_is, power=_squares),
+    "euclidean": PairMetric(_root, power=2.0),
+    "sqeuclidean": PairMetric(_as_it_is, power=2.0),
     "manhattan": PairMetric(
-        _as_it_is, "manhattan", lambda values, options: np.abs(values), power=lambda options: 1.0
+        _as_it_is, "manhattan", lambda values, options: np.abs(values), power=1.0
     ),
     "minkowski": PairMetric(
-        _minkowski,
+        _root,
         "minkowski",
         lambda values, options: np.abs(values) ** options["p"],
-        power=lambda options: options["p"],
+        power="p",
         options=P,
     ),
     "cosine": PairMetric(_cosine),
@@ -167,14 +162,14 @@ METRICS: dict[str, PairMetric] = {
         _hamming, "mismatch", lambda values, options: np.ones_like(values), options=COUNT
     ),
     "inner_product": PairMetric(_as_it_is, similarity=True),
-    "rbf": PairMetric(_rbf, power=_squares, similarity=True, options=GAMMA),
+    "rbf": PairMetric(_rbf, power=2.0, similarity=True, options=GAMMA),
     "squared_exponential": PairMetric(
-        _squared_exponential, power=_squares, similarity=True, options=LENGTH | VARIANCE
+        _squared_exponential, power=2.0, similarity=True, options=LENGTH | VARIANCE
     ),
     "ard": PairMetric(
         _squared_exponential,
         prepare=_by_length_scales,
-        power=_squares,
+        power=2.0,
         similarity=True,
         options=LENGTHS | VARIANCE,
     ),
@@ -198,22 +193,66 @@ def checked_options(metric: str, given: dict[str, Any]) -> dict[str, Any]:
 # --- blocks of pairs -----------------------------------------------------------------------------
 
 
-class Pairs:
+class Pairs(ABC):
     """All pairs of the rows of X with those of Y (or X), a block of rows of X at a time."""
 
+    shape: tuple[int, int]
+
+    @abstractmethod
+    def block(self, begin: int, end: int, out: np.ndarray) -> np.ndarray:
+        """Fill `out` with the values of rows begin to end of X with all rows of Y."""
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block of reasonable size."""
+        return max(1, BLOCK_BYTES // (8 * max(self.shape[1], 1)))
+
+
+def pairs_of(X: Any, Y: Any, metric: str, options: dict[str, Any], *, n_threads: int) -> Pairs:
+    """The pairs of rows, or of strings, by a metric whose options were checked."""
+    if metric == "edit":
+        return TextPairs(X, Y, options, n_threads)
+    if metric == "hamming":
+        X, Y = _codes(X, Y)
+    return RowPairs(X, Y, METRICS[metric], options, n_threads)
+
+
+class TextPairs(Pairs):
+    """Pairs of strings."""
+
+    def __init__(self, X: Any, Y: Any, costs: dict[str, Any], n_threads: int) -> None:
+        self._x = _texts(X, "X")
+        self._y = self._x if Y is None else _texts(Y, "Y")
+        self._costs, self._n_threads = costs, n_threads
+        self.shape = (len(self._x), len(self._y))
+
+    def block(self, begin: int, end: int, out: np.ndarray) -> np.ndarray:
+        try:
+            from rapidfuzz import distance, process
+        except ImportError:
+            raise ImportError(
+                "metric='edit' needs rapidfuzz: pip install 'sparsecluster[edit]'."
+            ) from None
+        weights = tuple(int(self._costs[name]) for name in ("insert", "delete", "substitute"))
+        out[:] = process.cdist(
+            self._x[begin:end],
+            self._y,
+            scorer=distance.Levenshtein.distance,
+            scorer_kwargs={"weights": weights},
+            dtype=np.float64,
+            workers=self._n_threads,
+        )
+        return out
+
+
+class RowPairs(Pairs):
+    """Pairs of rows: a sum over shared columns, and what totals of the rows make of it."""
+
     def __init__(
-        self, X: Any, Y: Any, metric: str, options: dict[str, Any], *, n_threads: int
+        self, X: Any, Y: Any, metric: PairMetric, options: dict[str, Any], n_threads: int
     ) -> None:
-        self._metric, self._options = METRICS[metric], options
+        self._metric, self._options = metric, options
         self._n_threads, self._same = n_threads, Y is None
-        self._texts = self._metric.term == "edit"
-        if self._texts:
-            self._x = _texts(X, "X")
-            self._y = self._x if Y is None else _texts(Y, "Y")
-            self.shape = (len(self._x), len(self._y))
-            return
-        if metric == "hamming":
-            X, Y = _codes(X, Y)
         self._x, self._total_x = self._side(X, "X")
         self._y, self._total_y = (self._x, self._total_x) if Y is None else self._side(Y, "Y")
         if self._x.n_features != self._y.n_features:
@@ -236,17 +275,14 @@ class Pairs:
         return as_rows(matrix, n_threads=self._n_threads, name=name), totals
 
     def block(self, begin: int, end: int, out: np.ndarray) -> np.ndarray:
-        """Fill `out` with the values of rows begin to end of X with all rows of Y."""
-        if self._texts:
-            out[:] = _edit_distances(self._x[begin:end], self._y, self._options, self._n_threads)
-            return out
         options, metric = self._options, self._metric
         self._lists.totals(
             self._x.core, begin, end, metric.term, options.get("p", 2.0), out, self._n_threads
         )
         x, y = self._total_x[begin:end, None], self._total_y[None, :]
         if metric.power is not None:
-            self._sum_of_powers(out, begin, x, y, metric.power(options))
+            power = options[metric.power] if isinstance(metric.power, str) else metric.power
+            self._sum_of_powers(out, begin, x, y, power)
         metric.finish(out, Sides(x, y, options, self._x.n_features))
         return out
 
@@ -266,11 +302,6 @@ class Pairs:
         out[near, other] = _core.pair_powers(
             self._x.core, self._y.core, near + begin, other, power, self._n_threads
         )
-
-    @property
-    def block_rows(self) -> int:
-        """Rows of a block of reasonable size."""
-        return max(1, BLOCK_BYTES // (8 * max(self.shape[1], 1)))
 
 
 def _codes(X: Any, Y: Any) -> tuple[Any, Any]:
@@ -293,28 +324,6 @@ def _texts(texts: Any, name: str) -> list[str]:
     found = [] if isinstance(texts, str) else list(texts)
     if not found or not all(isinstance(one, str) for one in found):
         raise ValueError(f"metric='edit' compares strings: {name} must be a sequence of str.")
-    return found
-
-
-def _edit_distances(
-    X: Sequence[str], Y: Sequence[str], costs: dict[str, Any], n_threads: int
-) -> np.ndarray:
-    try:
-        from rapidfuzz.distance import Levenshtein
-        from rapidfuzz.process import cdist
-    except ImportError:
-        raise ImportError(
-            "metric='edit' needs rapidfuzz: pip install 'sparsecluster[edit]'."
-        ) from None
-    weights = (int(costs["insert"]), int(costs["delete"]), int(costs["substitute"]))
-    found: np.ndarray = cdist(
-        X,
-        Y,
-        scorer=Levenshtein.distance,
-        scorer_kwargs={"weights": weights},
-        dtype=np.float64,
-        workers=n_threads,
-    )
     return found
 
 
@@ -381,7 +390,7 @@ def pairwise(
     """
     checked = checked_options(metric, options)
     limit, threads = effective_memory_limit(memory_limit), effective_n_threads(n_threads)
-    pairs = Pairs(X, Y, metric, checked, n_threads=threads)
+    pairs = pairs_of(X, Y, metric, checked, n_threads=threads)
     n_rows, n_others = pairs.shape
     if 8 * n_rows * n_others > limit:
         raise ValueError(

@@ -33,7 +33,9 @@ def refused(run, line, capfd):
 
 
 def test_files_hold_what_the_library_finds(run):
-    run("hierarchy x.txt -k 2 --linkage average --metric cosine --model m --labels l.csv --newick t")
+    run(
+        "hierarchy x.txt -k 2 --linkage average --metric cosine --model m --labels l.csv --newick t"
+    )
     expected = AgglomerativeClustering(2, linkage="average", metric="cosine").fit(read("x.txt"))
     model = load_model("m")
     np.testing.assert_array_equal(model.linkage_, expected.linkage_)

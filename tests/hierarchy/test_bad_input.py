@@ -1,4 +1,4 @@
-"""What cannot be clustered is refused with the reason, and what is only odd has a defined result."""
+"""What cannot be merged is refused with the reason; what is only odd has a defined result."""
 
 import numpy as np
 import pytest

@@ -21,7 +21,9 @@ TIED = ("jaccard", "hamming")  # which have few values
 def rows(seed=0, n_rows=60, n_features=15):
     """Sparse rows, no two distances of which are equal."""
     rng = np.random.default_rng(seed)
-    X = np.where(rng.random((n_rows, n_features)) < 0.5, rng.lognormal(size=(n_rows, n_features)), 0)
+    X = np.where(
+        rng.random((n_rows, n_features)) < 0.5, rng.lognormal(size=(n_rows, n_features)), 0
+    )
     X[~X.any(axis=1), 0] = 1
     return X
 
@@ -227,9 +229,7 @@ def test_ward_of_centers_weighs_them_by_their_rows():
     assert same_partition(model.leaf_labels_, km.labels_)
     # The first merge is the one by which the sum of squares grows least.
     one, other, height, _ = model.linkage_[0]
-    costs = [
-        growth(X, model.leaf_labels_, a, b) for a in range(20) for b in range(a + 1, 20)
-    ]
+    costs = [growth(X, model.leaf_labels_, a, b) for a in range(20) for b in range(a + 1, 20)]
     assert growth(X, model.leaf_labels_, one, other) == pytest.approx(min(costs))
     assert height == pytest.approx(np.sqrt(2 * min(costs)))
 

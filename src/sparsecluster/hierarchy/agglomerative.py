@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.distances import METRICS, checked_options
-from sparsecluster.hierarchy import condensed, tree
+from sparsecluster.hierarchy import condensed
 from sparsecluster.hierarchy.merging import LINKAGES, Plan, check_metric
 from sparsecluster.hierarchy.tree_estimator import TreeEstimator, check_cut, cut_tree
 from sparsecluster.rows.checks import check_feature_names
@@ -131,6 +131,7 @@ class AgglomerativeClustering(TreeEstimator):
         "first": Choice(["kmeans"]).optional,
         "first_clusters": integer(1),
     }
+
     def __init__(
         self,
         n_clusters: int | None = None,

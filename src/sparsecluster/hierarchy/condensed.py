@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -47,13 +48,14 @@ def check_precomputed(X: Any) -> tuple[np.ndarray, int]:
     """Condensed distances from a square or condensed array, and of how many rows they are."""
     if sp.issparse(X):
         raise ValueError(
-            "metric='precomputed' needs the distances of all pairs; a sparse matrix leaves some out."
+            "metric='precomputed' needs the distances of all pairs; a sparse matrix leaves some "
+            "out."
         )
     distances = np.asarray(X)
     if distances.dtype.kind not in "biuf":
         raise ValueError(f"Distances must be real numbers, got an array of {distances.dtype}.")
     distances = distances.astype(np.float64, copy=False)
-    if distances.ndim not in (1, 2) or distances.size == 0 and distances.shape != (0,):
+    if distances.ndim not in (1, 2) or (distances.size == 0 and distances.shape != (0,)):
         raise ValueError(
             f"Distances must be a square matrix, or condensed in one dimension; got the shape "
             f"{distances.shape}."
@@ -102,7 +104,7 @@ def _from_square(distances: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def linkage_of_distances(distances: np.ndarray, linkage: str) -> np.ndarray:
-    """scipy's linkage, by fastcluster where it is installed; the distances are used up."""
+    """Scipy's linkage, by fastcluster where it is installed; the distances are used up."""
     if not len(distances):
         return np.empty((0, 4))
     try:
@@ -111,8 +113,27 @@ def linkage_of_distances(distances: np.ndarray, linkage: str) -> np.ndarray:
         from scipy.cluster.hierarchy import linkage as scipy_linkage
 
         return np.asarray(scipy_linkage(distances, linkage), dtype=np.float64)
-    found = fast_linkage(distances, linkage, preserve_input=False)
-    return np.asarray(found, dtype=np.float64)
+    return _interruptible(lambda: fast_linkage(distances, linkage, preserve_input=False))
+
+
+def _interruptible(call: Callable[[], Any]) -> np.ndarray:
+    """What a function answers that looks for no signals: it runs in another thread, which Ctrl-C
+    leaves behind."""
+    answers: list[Any] = []
+
+    def answer() -> None:
+        try:
+            answers.append(call())
+        except BaseException as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if isinstance(answers[0], BaseException):
+        raise answers[0]
+    return np.asarray(answers[0], dtype=np.float64)
 
 
 def spanning_tree(pairs: Pairs, told: Told) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.distances import METRICS, Pairs
+from sparsecluster.distances import METRICS, pairs_of
 from sparsecluster.hierarchy import condensed
 from sparsecluster.hierarchy.tree import linkage_matrix, linkage_of_tree
 from sparsecluster.rows.rows import Rows
@@ -85,7 +85,7 @@ class Plan:
 
     def merge_pairs(self, X: Any) -> np.ndarray:
         """The linkage matrix of anything that the metric compares."""
-        pairs = Pairs(X, None, self.metric, self.options, n_threads=self.n_threads)
+        pairs = pairs_of(X, None, self.metric, self.options, n_threads=self.n_threads)
         n_rows = pairs.shape[0]
         if self.linkage == "single" and 4 * n_rows * (n_rows - 1) > self.memory_limit:
             return linkage_of_tree(*condensed.spanning_tree(pairs, self.told))

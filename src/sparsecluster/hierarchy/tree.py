@@ -1,4 +1,4 @@
-"""Linkage matrices as scipy has them: made of merges, cut into clusters, read from left to right."""
+"""Linkage matrices as scipy has them: made of merges, cut into clusters, put in order."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ class TreeEstimator(ClusterMixin, SparseEstimator):
         "seconds_": SECONDS,
     }
 
+    callback: Any  # which gets other records than those of iterations
     # What a fit finds.
     linkage_: np.ndarray
     labels_: np.ndarray
@@ -195,7 +196,9 @@ class TreeEstimator(ClusterMixin, SparseEstimator):
         if names is None:
             return [str(leaf) for leaf in range(n_leaves)]
         if len(names) != n_leaves:
-            raise ValueError(f"There are {len(names)} names for {counted(n_leaves, 'leaf', 'leaves')}.")
+            raise ValueError(
+                f"There are {len(names)} names for {counted(n_leaves, 'leaf', 'leaves')}."
+            )
         return names
 
     # --- files --------------------------------------------------------------------------------
