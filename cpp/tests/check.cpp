@@ -373,6 +373,7 @@ int main() {
         check_minibatch(level);
     }
     check_faults();
+    check_hierarchy();
     check_projection();
     check_text();
     check_threads();

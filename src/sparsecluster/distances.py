@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,11 @@ class Sides:
 class PairMetric:
     """An entry of the table.
 
-    `finish` makes the metric of a block of sums over shared columns, in place. `power` is that of
+    `finish` makes the metric of a block of sums, in place, unless these are it. `power` is that of
     the differences that are added up, where the sum may lose its digits.
     """
 
-    finish: Callable[[np.ndarray, Sides], None]
+    finish: Callable[[np.ndarray, Sides], None] | None
     term: str = "product"
     total: Callable[[np.ndarray, Any], np.ndarray] = lambda values, options: values * values
     prepare: Callable[[sp.csr_array, dict[str, Any]], sp.csr_array] = lambda matrix, options: matrix
@@ -68,10 +69,6 @@ class PairMetric:
 def _root(sums: np.ndarray, sides: Sides) -> None:
     p = sides.options.get("p", 2.0)
     np.sqrt(sums, out=sums) if p == 2 else np.power(sums, 1 / p, out=sums)
-
-
-def _as_it_is(sums: np.ndarray, sides: Sides) -> None:
-    pass
 
 
 def _cosine(products: np.ndarray, sides: Sides) -> None:
@@ -106,11 +103,6 @@ def _squared_exponential(squared: np.ndarray, sides: Sides) -> None:
     squared *= sides.options["variance"]
 
 
-def _ones(matrix: sp.csr_array, options: dict[str, Any]) -> sp.csr_array:
-    matrix.data[:] = 1
-    return matrix
-
-
 def _not_negative(matrix: sp.csr_array, options: dict[str, Any]) -> sp.csr_array:
     if len(matrix.data) and matrix.data.min() < 0:
         row = int(np.searchsorted(matrix.indptr, int(np.argmin(matrix.data)), side="right")) - 1
@@ -132,37 +124,38 @@ def _by_length_scales(matrix: sp.csr_array, options: dict[str, Any]) -> sp.csr_a
     return matrix
 
 
-P: Options = {"p": (2.0, Number(1, 1e3))}
-GAMMA: Options = {"gamma": (None, Positive().optional)}
 VARIANCE: Options = {"variance": (1.0, Positive())}
 LENGTH: Options = {"length_scale": (1.0, Positive())}
-LENGTHS: Options = {"length_scales": (None, Anything())}
-COUNT: Options = {"count": (False, Flag())}
 COSTS: Options = {name: (1, integer(0)) for name in ("insert", "delete", "substitute")}
 
 METRICS: dict[str, PairMetric] = {
     "euclidean": PairMetric(_root, power=2.0),
-    "sqeuclidean": PairMetric(_as_it_is, power=2.0),
-    "manhattan": PairMetric(
-        _as_it_is, "manhattan", lambda values, options: np.abs(values), power=1.0
-    ),
+    "sqeuclidean": PairMetric(None, power=2.0),
+    "manhattan": PairMetric(None, "manhattan", lambda values, options: np.abs(values), power=1.0),
     "minkowski": PairMetric(
         _root,
         "minkowski",
         lambda values, options: np.abs(values) ** options["p"],
         power="p",
-        options=P,
+        options={"p": (2.0, Number(1, 1e3))},
     ),
     "cosine": PairMetric(_cosine),
-    "jaccard": PairMetric(_jaccard, prepare=_ones),
+    "jaccard": PairMetric(
+        _jaccard, prepare=lambda matrix, options: matrix.astype(bool).astype(np.float64)
+    ),
     "weighted_jaccard": PairMetric(
         _jaccard, "minimum", lambda values, options: values, prepare=_not_negative
     ),
     "hamming": PairMetric(
-        _hamming, "mismatch", lambda values, options: np.ones_like(values), options=COUNT
+        _hamming,
+        "mismatch",
+        lambda values, options: np.ones_like(values),
+        options={"count": (False, Flag())},
     ),
-    "inner_product": PairMetric(_as_it_is, similarity=True),
-    "rbf": PairMetric(_rbf, power=2.0, similarity=True, options=GAMMA),
+    "inner_product": PairMetric(None, similarity=True),
+    "rbf": PairMetric(
+        _rbf, power=2.0, similarity=True, options={"gamma": (None, Positive().optional)}
+    ),
     "squared_exponential": PairMetric(
         _squared_exponential, power=2.0, similarity=True, options=LENGTH | VARIANCE
     ),
@@ -171,18 +164,18 @@ METRICS: dict[str, PairMetric] = {
         prepare=_by_length_scales,
         power=2.0,
         similarity=True,
-        options=LENGTHS | VARIANCE,
+        options={"length_scales": (None, Anything())} | VARIANCE,
     ),
-    "edit": PairMetric(_as_it_is, "edit", options=COSTS),
+    "edit": PairMetric(None, "edit", options=COSTS),
 }
 
 
 def checked_options(metric: str, given: dict[str, Any]) -> dict[str, Any]:
     """All options of a metric; refuses unknown names and values that cannot be."""
     declared = METRICS[check_name("metric", metric, METRICS)].options
+    if given and not declared:
+        raise ValueError(f"metric={metric!r} has no options, got {', '.join(given)}.")
     for name in given:
-        if not declared:
-            raise ValueError(f"metric={metric!r} has no options, got {name!r}.")
         check_name(f"An option of metric={metric!r}", name, declared)
     options = {name: given.get(name, default) for name, (default, _) in declared.items()}
     for name, (_, constraint) in declared.items():
@@ -230,10 +223,9 @@ class TextPairs(Pairs):
         try:
             from rapidfuzz import distance, process
         except ImportError:
-            raise ImportError(
-                "metric='edit' needs rapidfuzz: pip install 'sparsecluster[edit]'."
-            ) from None
-        weights = tuple(int(self._costs[name]) for name in ("insert", "delete", "substitute"))
+            message = "metric='edit' needs rapidfuzz: pip install 'sparsecluster[edit]'."
+            raise ImportError(message) from None
+        weights = tuple(int(self._costs[name]) for name in COSTS)
         out[:] = process.cdist(
             self._x[begin:end],
             self._y,
@@ -283,7 +275,8 @@ class RowPairs(Pairs):
         if metric.power is not None:
             power = options[metric.power] if isinstance(metric.power, str) else metric.power
             self._sum_of_powers(out, begin, x, y, power)
-        metric.finish(out, Sides(x, y, options, self._x.n_features))
+        if metric.finish is not None:
+            metric.finish(out, Sides(x, y, options, self._x.n_features))
         return out
 
     def _sum_of_powers(
@@ -306,8 +299,11 @@ class RowPairs(Pairs):
 
 def _codes(X: Any, Y: Any) -> tuple[Any, Any]:
     """Columns of categories as numbers: the same in X and Y, and none of them zero."""
-    tables = [np.asarray(one) for one in (X, Y) if one is not None and not sp.issparse(one)]
-    if all(one.dtype.kind in "biuf" for one in tables) or isinstance(X, Rows | str):
+    given = [one for one in (X, Y) if one is not None]
+    if any(sp.issparse(one) or isinstance(one, Rows | str | PathLike) for one in given):
+        return X, Y
+    tables = [np.asarray(one) for one in given]
+    if all(one.dtype.kind in "biuf" for one in tables):
         return X, Y
     if any(one.ndim != 2 or one.shape[1] != tables[0].shape[1] for one in tables):
         raise ValueError("Categories must be tables with the same columns in X and Y.")
@@ -393,10 +389,10 @@ def pairwise(
     pairs = pairs_of(X, Y, metric, checked, n_threads=threads)
     n_rows, n_others = pairs.shape
     if 8 * n_rows * n_others > limit:
+        size = 8e-9 * n_rows * n_others
         raise ValueError(
-            f"The result of {n_rows:,} x {n_others:,} pairs takes {8e-9 * n_rows * n_others:.3g} "
-            f"GB, more than the memory limit of {limit / 1e9:.3g} GB. Pass fewer rows at a time, "
-            f"or raise memory_limit."
+            f"The result of {n_rows:,} x {n_others:,} pairs takes {size:.3g} GB, more than the "
+            f"memory limit of {limit / 1e9:.3g} GB. Pass fewer rows at a time, or raise it."
         )
     out = np.empty(pairs.shape)
     for begin in range(0, n_rows, pairs.block_rows):
