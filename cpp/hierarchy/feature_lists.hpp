@@ -11,17 +11,18 @@
 
 namespace sparsecluster {
 
-// What a feature with the values x and y adds to the total of two vectors. All are zero where y is.
+// What a feature with the values x and y adds to the total of two vectors. All are zero where y is,
+// and the same to the bit for y and x.
 struct Product {
     double operator()(double x, double y) const { return x * y; }
 };
 struct Manhattan {
-    double operator()(double x, double y) const { return std::abs(x - y) - std::abs(x) - std::abs(y); }
+    double operator()(double x, double y) const { return std::abs(x - y) - (std::abs(x) + std::abs(y)); }
 };
 struct Minkowski {
     double p;
     double operator()(double x, double y) const {
-        return std::pow(std::abs(x - y), p) - std::pow(std::abs(x), p) - std::pow(std::abs(y), p);
+        return std::pow(std::abs(x - y), p) - (std::pow(std::abs(x), p) + std::pow(std::abs(y), p));
     }
 };
 struct Minimum {  // of values that are not negative

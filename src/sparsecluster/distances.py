@@ -117,8 +117,7 @@ def _by_length_scales(matrix: sp.csr_array, options: dict[str, Any]) -> sp.csr_a
     scales = np.asarray(options["length_scales"], dtype=np.float64)
     if scales.shape != (matrix.shape[1],) or not np.all((scales > 0) & (scales < np.inf)):
         raise ValueError(
-            f"length_scales must be positive numbers, one for each of the {matrix.shape[1]} "
-            f"columns."
+            f"length_scales must be {matrix.shape[1]} positive numbers: one for each column."
         )
     matrix.data /= scales[matrix.indices]
     return matrix

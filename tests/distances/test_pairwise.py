@@ -137,7 +137,7 @@ def test_costs_of_edits_count():
         ({"metric": "minkowski", "p": 0.5}, "p must be"),
         ({"metric": "euclidean", "p": 2}, "no options"),
         ({"metric": "rbf", "gamma": 0}, "gamma must be"),
-        ({"metric": "ard", "length_scales": [1, 2]}, "one for each of the 12 columns"),
+        ({"metric": "ard", "length_scales": [1, 2]}, "12 positive numbers"),
         ({"metric": "weighted_jaccard"}, "not negative; row"),
         ({"metric": "edit"}, "compares strings"),
         ({"metric": "cosine", "memory_limit": 100}, "more than the memory limit"),
