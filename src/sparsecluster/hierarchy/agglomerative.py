@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsecluster.distances import METRICS, checked_options
 from sparsecluster.hierarchy import condensed
 from sparsecluster.hierarchy.merging import LINKAGES, Plan, check_metric
-from sparsecluster.hierarchy.tree_estimator import TreeEstimator, check_cut, cut_tree
+from sparsecluster.hierarchy.tree_estimator import (
+    TreeEstimator,
+    check_count,
+    check_cut,
+    cut_tree,
+)
 from sparsecluster.rows.checks import check_feature_names
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.parameters import Anything, Choice, Number, integer
@@ -200,21 +207,23 @@ class AgglomerativeClustering(TreeEstimator):
         started = time.perf_counter()
         self.check_parameters()
         plan, leaf_labels = self._plan(started), None
+        distances = None
         if self.metric == "precomputed":
             distances, n_rows = condensed.check_precomputed(X)
             rows = self._without_columns(n_rows, n_rows)
-            linkage = condensed.linkage_of_distances(distances, self.linkage)
-        elif not plan.needs_rows and _is_table_of_text(X, self.metric):
-            linkage = plan.merge_pairs(X)
-            n_rows = len(linkage) + 1
-            rows = self._without_columns(n_rows, 1)
+        elif self.metric == "edit" or (self.metric == "hamming" and _has_categories(X)):
+            rows = self._without_columns(len(X), 1 if self.metric == "edit" else np.shape(X)[1])
         else:
-            rows = self._enter(X, reset=True)
-            if self.first is not None:
-                linkage, leaf_labels = self._merge_centers(rows, plan)
-            else:
-                linkage = plan.merge_rows(rows) if plan.needs_rows else plan.merge_pairs(rows)
+            X = rows = self._enter(X, reset=True)
         names = check_feature_names(feature_names, rows.n_features)
+        n_leaves = rows.n_rows if self.first is None else min(rows.n_rows, self.first_clusters)
+        check_count(self.n_clusters, n_leaves)
+        if distances is not None:
+            linkage = condensed.linkage_of_distances(distances, self.linkage)
+        elif self.first is not None:
+            linkage, leaf_labels = self._merge_centers(rows, plan)
+        else:
+            linkage = plan.merge_rows(rows) if plan.needs_rows else plan.merge_pairs(X)
         cut = cut_tree(linkage, self.n_clusters, self.height)
         self._remember(rows, names)
         self._set_tree(linkage, cut, leaf_labels)
@@ -263,9 +272,9 @@ class AgglomerativeClustering(TreeEstimator):
         return plan.merge_rows(centers, weights), leaf_labels.astype(np.int32)
 
 
-def _is_table_of_text(X: Any, metric: str) -> bool:
-    """Whether X is compared as it is: strings, or a table of categories."""
-    if metric == "edit":
-        return True
-    kind = getattr(getattr(X, "dtype", None), "kind", None)
-    return metric == "hamming" and (kind in ("O", "U") or hasattr(X, "dtypes"))
+def _has_categories(X: Any) -> bool:
+    """Whether X is a table of anything but numbers."""
+    if sp.issparse(X) or isinstance(X, Rows | str | PathLike):
+        return False
+    table = np.asarray(X)
+    return table.ndim == 2 and table.dtype.kind not in "biuf"

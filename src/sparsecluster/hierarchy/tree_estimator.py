@@ -24,14 +24,18 @@ def check_cut(n_clusters: int | None, height: float | None) -> None:
         raise ValueError("n_clusters cannot be combined with height: each cuts the tree.")
 
 
+def check_count(n_clusters: int | None, n_leaves: int) -> None:
+    """Refuse more clusters than leaves."""
+    if n_clusters is not None and n_clusters > n_leaves:
+        raise ValueError(f"n_clusters={n_clusters} is more than the tree has leaves ({n_leaves}).")
+
+
 def cut_tree(linkage: np.ndarray, n_clusters: int | None, height: float | None) -> np.ndarray:
     """The cluster of each leaf, by number, height or widest gap."""
-    n_leaves = len(linkage) + 1
+    check_count(n_clusters, len(linkage) + 1)
     if height is not None:
         return tree.labels_by_height(linkage, float(height))
     n_clusters = tree.widest_gap(linkage) if n_clusters is None else int(n_clusters)
-    if n_clusters > n_leaves:
-        raise ValueError(f"n_clusters={n_clusters} is more than the tree has leaves ({n_leaves}).")
     return tree.labels_by_count(linkage, n_clusters)
 
 
