@@ -1,5 +1,7 @@
 """Trees of sparse rows are those that scipy makes of all distances of dense ones."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -80,6 +82,13 @@ def test_precomputed_distances_give_what_the_rows_give(linkage_name, square):
     found = fitted(distances, linkage_name, "precomputed", metric_options=None)
     assert_same_tree(found.linkage_, fitted(csr(X), linkage_name).linkage_)
     np.testing.assert_array_equal(distances, before)
+
+
+def test_tree_is_the_same_without_fastcluster(monkeypatch):
+    X = rows(8)
+    expected = fitted(X, "complete").linkage_
+    monkeypatch.setitem(sys.modules, "fastcluster", None)
+    assert_same_tree(fitted(X, "complete").linkage_, expected)
 
 
 @given(
