@@ -1,5 +1,6 @@
 """The command `hierarchy`, and what other commands make of its model."""
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from sparsecluster import AgglomerativeClustering, load_model, make_report, read, read_newick
 from sparsecluster.cli import app
+from sparsecluster.cli.hierarchy import hierarchy
 
 TEXT = "red apple\ngreen apple\nblue sky\nblue sea\nred apple pie\nblue sky sea\n" * 2
 
@@ -83,6 +85,12 @@ def test_predict_says_that_a_tree_has_no_clusters_for_others(run, capfd):
 )
 def test_what_cannot_be_is_refused_in_terms_of_options(run, options, message, capfd):
     assert message in refused(run, f"hierarchy x.txt {options}", capfd)
+
+
+def test_every_parameter_is_an_option():
+    by_hand = {"n_clusters", "random_state", "n_threads", "verbose", "callback", "metric_options"}
+    options = set(inspect.signature(hierarchy).parameters)
+    assert set(AgglomerativeClustering().get_params()) - by_hand <= options
 
 
 # --- report --------------------------------------------------------------------------------------

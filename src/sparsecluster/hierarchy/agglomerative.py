@@ -122,7 +122,7 @@ class AgglomerativeClustering(TreeEstimator):
     >>> X = np.array([[0.0], [1], [10], [11], [30]])
     >>> model = AgglomerativeClustering(linkage="average", metric="sqeuclidean").fit(X)
     >>> model.linkage_[:, 2]
-    array([  1. ,   1. , 100.5, 609.5])
+    array([  1. ,   1. , 100.5, 625.5])
     >>> model.n_clusters_, model.labels_
     (2, array([0, 0, 0, 0, 1], dtype=int32))
     >>> model.outliers()
