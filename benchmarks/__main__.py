@@ -8,7 +8,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import batches, data, full, larger, memory, neighbors, quick, reading, scaling, startup
+from . import (
+    batches,
+    data,
+    full,
+    hierarchy,
+    larger,
+    memory,
+    neighbors,
+    quick,
+    reading,
+    scaling,
+    startup,
+)
 from .harness import Harness
 from .options import Options
 from .report import Report
@@ -30,6 +42,7 @@ COMMANDS = {
     "reading": reading.run,
     "larger": larger.run,
     "neighbors": neighbors.run,
+    "hierarchy": hierarchy.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}

@@ -60,4 +60,5 @@ NB_MODULE(_core, m) {
     bind_neighbors(m);
     bind_seeding(m);
     bind_text(m);
+    bind_hierarchy(m);
 }

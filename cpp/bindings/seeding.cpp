@@ -1,8 +1,6 @@
 // Where centers start.
-#include <chrono>
-#include <functional>
-
 #include "bindings/bindings.hpp"
+#include "bindings/reporter.hpp"
 #include "core/parallel.hpp"
 #include "seeding/chain.hpp"
 #include "seeding/greedy.hpp"
@@ -10,26 +8,6 @@
 namespace sparsecluster {
 
 namespace {
-
-// Calls a Python function with the number of centers so far, at most ten times per second. What it raises ends the
-// call, as Ctrl-C does.
-std::function<void(int64_t)> reporter(const nb::object& progress) {
-    if (progress.is_none()) return nullptr;
-    using clock = std::chrono::steady_clock;
-    return [function = progress.ptr(), last = clock::now()](int64_t n_centers) mutable {
-        const auto now = clock::now();
-        if (now - last < std::chrono::milliseconds(100)) return;
-        last = now;
-        const bool called = with_python([=] {
-            const PyGILState_STATE state = PyGILState_Ensure();
-            PyObject* const answer = PyObject_CallFunction(function, "L", static_cast<long long>(n_centers));
-            Py_XDECREF(answer);
-            PyGILState_Release(state);
-            return answer != nullptr;
-        });
-        if (!called) throw Interrupted();
-    };
-}
 
 std::tuple<Out<int64_t>, double> py_seed(const PyRows& rows, int64_t n_clusters, int64_t first,
                   nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> draws, Weights weights,

@@ -374,6 +374,7 @@ int main() {
         check_neighbors(level);
     }
     check_faults();
+    check_hierarchy();
     check_projection();
     check_text();
     check_threads();

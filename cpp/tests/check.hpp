@@ -27,6 +27,7 @@ void check_nested(const char* level);
 void check_minibatch(const char* level);
 void check_neighbors(const char* level);
 void check_faults();
+void check_hierarchy();
 void check_projection();
 void check_text();
 void check_threads();

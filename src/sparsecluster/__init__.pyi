@@ -1,6 +1,9 @@
 from .density.dbscan import DBSCAN
 from .density.hdbscan import HDBSCAN
+from .distances import pairwise
 from .formats.text import TextOptions
+from .hierarchy.agglomerative import AgglomerativeClustering
+from .hierarchy.newick import read_newick
 from .kmeans.kmeans import KMeans
 from .kmeans.minibatch import MiniBatchKMeans
 from .kmeans.projection import project_l1
@@ -26,6 +29,7 @@ from .version import __version__
 __all__ = [
     "DBSCAN",
     "HDBSCAN",
+    "AgglomerativeClustering",
     "CheckpointError",
     "IterationRecord",
     "KMeans",
@@ -52,11 +56,13 @@ __all__ = [
     "metalabels",
     "minimum_spanning_tree",
     "open_store",
+    "pairwise",
     "plot_k_distances",
     "project_l1",
     "radius_graph",
     "read",
     "read_blocks",
+    "read_newick",
     "seed_centers",
     "suggest_eps",
 ]

@@ -19,7 +19,7 @@ PUBLIC = [
     one
     for one in (getattr(sparsecluster, name) for name in sparsecluster.__all__)
     if isinstance(one, type) and issubclass(one, ClusterMixin) and hasattr(one, "transform")
-]
+]  # whose clusters are centers, as those of `fit`
 DECLARED = [(KMeans, ALL_ROWS), (MiniBatchKMeans, BATCHES)]
 
 

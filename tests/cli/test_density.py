@@ -93,6 +93,6 @@ def test_models_without_centers_are_refused_where_these_are_needed(run, X):
     assert (
         "--join needs a model with centers" in run("predict", "db", "x.npz", "--join", "j.csv")[2]
     )
-    assert "no clusters for other rows" in run("predict", "hdb", "x.npz")[2]
+    assert "knows no cluster of others" in run("predict", "hdb", "x.npz")[2]
     assert run("inspect", "hdb")[0] == 0
     assert "--eps must be" in run("dbscan", "x.npz", "--eps", 0)[2]

@@ -51,6 +51,9 @@ def test_all_fields_of_all_commands_are_documented(summary):
     assert fields(fit) <= documented("fit")
     model = summary("inspect m.st")
     assert fields(model) <= documented("inspect") | documented("fit")
+    tree = summary("hierarchy x.txt -k 2 --model t.st --labels t.csv --newick t.nwk")
+    assert fields(tree) <= documented("hierarchy")
+    assert fields(summary("inspect t.st")) <= documented("inspect") | documented("hierarchy")
     lines = {
         "convert": "convert x.txt x.store",
         "inspect": "inspect x.store",

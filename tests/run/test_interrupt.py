@@ -16,7 +16,8 @@ PROGRAM = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # even where the parent ignores it
 import numpy as np, scipy.sparse as sp
-from sparsecluster import KMeans, MiniBatchKMeans, kmeans_plusplus
+from sparsecluster import AgglomerativeClustering, KMeans, MiniBatchKMeans, kmeans_plusplus
+from sparsecluster import pairwise
 rng = np.random.default_rng(0)
 X = rng.random((20_000, 400), dtype=np.float32)
 columns = np.sort(rng.integers(0, 2000, size=(200_000, 20), dtype=np.int32))
@@ -53,6 +54,17 @@ CALLS = {
     ),
     "in dense seeding": ("started()", "kmeans_plusplus(X, 10_000, random_state=0)"),
     "in sparse seeding": ("started()", "kmeans_plusplus(S, 20_000, random_state=0)"),
+    "in the first neighbors of a tree": ("started()", "AgglomerativeClustering().fit(S)"),
+    "in the merges of a tree": (
+        "model = AgglomerativeClustering(linkage='centroid', callback=started)",
+        "model.fit(X)",
+    ),
+    "in a spanning tree": ("started()", "AgglomerativeClustering(linkage='single').fit(S)"),
+    "in distances of all pairs": (
+        "started()",
+        "AgglomerativeClustering(linkage='complete', metric='minkowski').fit(X)",
+    ),
+    "in pairwise": ("started()", "pairwise(X, metric='manhattan', memory_limit='9GB')"),
     "in a chain": (
         "started()",
         "KMeans(2, init='mcmc', init_options={'chain_length': 10**9}).fit(X[:200])",

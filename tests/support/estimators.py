@@ -18,7 +18,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsecluster import DBSCAN, HDBSCAN, KMeans, MiniBatchKMeans, Prepare, SphericalKMeans
+from sparsecluster import (
+    DBSCAN,
+    HDBSCAN,
+    AgglomerativeClustering,
+    KMeans,
+    MiniBatchKMeans,
+    Prepare,
+    SphericalKMeans,
+)
 from support.data import csr, dense, text
 
 # --- rows ----------------------------------------------------------------------------------------
@@ -137,6 +145,26 @@ ESTIMATORS = [
         "save memory_limit threads",
         {"euclidean": {"metric": "euclidean"}},
         checked=[{"metric": "euclidean"}],
+    ),
+    Entry(
+        AgglomerativeClustering,
+        "save memory_limit threads",
+        {
+            "ward": {"n_clusters": N_CLUSTERS},
+            "average by cosine": {"linkage": "average", "metric": "cosine"},
+            "single": {"linkage": "single", "height": 1.0},
+            "first k-means": CLUSTERS | {"first": "kmeans", "first_clusters": 20},
+        },
+        checked=[{}, {"linkage": "single"}, {"first": "kmeans", "first_clusters": 30}],
+    ),
+    Entry(
+        AgglomerativeClustering,
+        "save threads",
+        {
+            "complete": {"linkage": "complete", "n_clusters": N_CLUSTERS},
+            "jaccard": {"linkage": "average", "metric": "jaccard"},
+        },
+        checked=[{"linkage": "complete", "metric": "manhattan"}],
     ),
     Entry(
         Prepare,

@@ -19,6 +19,7 @@ from sparsecluster.cli.words import in_options, system_error
 # readers. Until then this is all that is known of it.
 COMMANDS = {
     "fit": "Cluster the rows of a file or a store, and show the clusters.",
+    "hierarchy": "Merge the rows of a file into a tree, and show the clusters where it is cut.",
     "predict": """Find the cluster of each row of a file, which may be larger than memory.
 
     The file is read as the training data were: with their vocabulary and weights.""",

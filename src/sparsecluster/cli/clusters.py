@@ -20,7 +20,7 @@ def clusters_table(
     table.add_column("cluster", justify="right", style="dim")
     table.add_column("rows", justify="right")
     columns = [(name, cells, "cyan") for name, cells in more]
-    if estimator.feature_names_ is not None:
+    if estimator.feature_names_ is not None and hasattr(estimator, "top_terms"):
         top_terms = [", ".join(of_cluster) for of_cluster in estimator.top_terms(terms)]
         columns.insert(0, ("top terms", top_terms, "bold"))
     for name, _, style in columns:
@@ -67,6 +67,22 @@ def fit_summary(estimator: Any, terms: int) -> dict[str, Any]:
         "sizes": cluster_sizes(estimator),
         "top_terms": estimator.top_terms(terms) if named else None,
         "history": history,
+    }
+
+
+def tree_summary(estimator: Any) -> dict[str, Any]:
+    """What a hierarchy found, as JSON can hold it."""
+    heights = estimator.linkage_[:, 2]
+    return {
+        "estimator": type(estimator).__name__,
+        "linkage": estimator.linkage,
+        "metric": estimator.metric,
+        "clusters": int(estimator.n_clusters_),
+        "cut_above": float(estimator.height_),
+        "merges": len(heights),
+        "inversions": int(estimator.n_inversions_),
+        "last_heights": [float(height) for height in heights[:-21:-1]],
+        "sizes": cluster_sizes(estimator),
     }
 
 

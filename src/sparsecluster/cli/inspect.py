@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
+from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of, tree_summary
 from sparsecluster.cli.densities import density_lines, density_summary
 from sparsecluster.cli.models import has_centers, is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
@@ -60,6 +60,8 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     from sparsecluster.storage.model import load_model
 
     estimator = load_model(path, verify=verify or None)
+    if hasattr(estimator, "linkage_"):
+        return _tree_model(path, estimator, terms)
     if not has_centers(estimator):
         return _density(estimator, path)
     estimator.check_is_fitted()  # a stream without centers yet says how many rows it waits for
@@ -101,27 +103,48 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
 
 def _density(estimator: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
     """A model of clusters by density."""
-    from sparsecluster.report.sections import chosen_parameters, recipe_lines
-
     found = density_summary(estimator)
+    summary = _model_summary(estimator, path, {**found, "rows": len(estimator.labels_)})
+    rows = _model_rows(estimator, summary, [("columns", f"{summary['columns']:,}")])
+    return summary, [_grid(rows), *density_lines(found, summary["rows"])]
+
+
+def _tree_model(path: Path, estimator: Any, terms: int) -> tuple[dict[str, Any], list[Any]]:
+    """A model of a tree."""
+    found = {**tree_summary(estimator), "seconds_by_phase": phases_of(estimator)}
+    summary = _model_summary(estimator, path, found)
+    about = [
+        ("merges", f"{summary['merges']:,}, {summary['inversions']:,} of them inversions"),
+        ("clusters", f"{summary['clusters']:,}, cut above {summary['cut_above']:.6g}"),
+    ]
+    rows = _model_rows(estimator, summary, about)
+    return summary, [_grid(rows), *clusters_table(estimator, terms)]
+
+
+def _model_summary(estimator: Any, path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """What was found, and what there is to say about every model without centers."""
     recipe = estimator.recipe
-    summary: dict[str, Any] = {
+    return {
         "kind": "model",
         **found,
-        "rows": len(estimator.labels_),
         "columns": int(estimator.n_features_in_),
         "bytes": path.stat().st_size,
         "parameters": {name: _plain(one) for name, one in sorted(estimator.get_params().items())},
         "format": recipe and recipe.format,
         "recipe": recipe and recipe.described(),
     }
-    rows = [
+
+
+def _model_rows(estimator: Any, summary: dict[str, Any], about: list[Any]) -> list[Any]:
+    """The lines on a model without centers."""
+    from sparsecluster.report.sections import chosen_parameters, recipe_lines
+
+    return [
         ("model", f"{summary['estimator']}, {summary['bytes'] / 1e6:,.1f} MB"),
         ("parameters", chosen_parameters(estimator)),
-        ("columns", f"{summary['columns']:,}"),
-        *recipe_lines(recipe),
+        *about,
+        *recipe_lines(estimator.recipe),
     ]
-    return summary, [_grid(rows), *density_lines(found, summary["rows"])]
 
 
 def _data(

@@ -28,7 +28,7 @@ def has_centers(estimator: Any) -> bool:
 
 
 def open_model(
-    name: str, model: Path, data: Path | None, *, centers: bool = False, predicts: bool = False
+    name: str, model: Path, data: Path | None, *, reports: bool = False, predicts: bool = False
 ) -> Any:
     """Load the model of a command `name MODEL DATA`; refuses the two in the wrong order, and a
     model without what the command needs."""
@@ -40,13 +40,16 @@ def open_model(
         )
     estimator = load_model(model)
     kind = type(estimator).__name__
-    if centers and not has_centers(estimator):
+    if reports and not has_centers(estimator) and not hasattr(estimator, "linkage_"):
         raise ValueError(
             f"{model} is a {kind} model, which has no centers to report on. Did you mean "
             f"{command('inspect', model)}?"
         )
     if predicts and not hasattr(estimator, "predict"):
-        raise ValueError(f"{model} is a {kind} model, which has no clusters for other rows.")
+        raise ValueError(
+            f"{model} is a {kind} model: it has labels for the rows that it was fitted to, and knows "
+            f"no cluster of others."
+        )
     return estimator
 
 

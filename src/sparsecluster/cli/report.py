@@ -51,7 +51,7 @@ def report(
     if data is None and reading != Reading():
         raise ValueError("Options for reading have no effect without data.")
     screen = Screen(running)
-    estimator = open_model("report", model, data, centers=True)
+    estimator = open_model("report", model, data, reports=True)
     estimator.n_threads = running.threads
     rows, texts, title, about = None, None, model.name, f"reporting on {model.name}"
     with screen.warnings_in_words(), screen.progress(about, data) as show:

@@ -64,9 +64,14 @@ def _round_steps(low: float, high: float) -> list[float]:
 
 
 def line_plot(
-    iterations: Sequence[int], y: Sequence[float], *, title: str, scale: str = "linear"
+    iterations: Sequence[int],
+    y: Sequence[float],
+    *,
+    title: str,
+    scale: str = "linear",
+    below: str = "iteration",
 ) -> str:
-    """Values against iterations: a line, with the last value marked."""
+    """Values against iterations, or another count: a line, with the last value marked."""
     points = [(a, b) for a, b in zip(iterations, y, strict=True) if math.isfinite(b) and b >= 0]
     if not points:
         return ""
@@ -82,13 +87,13 @@ def line_plot(
     across = Axis(min(numbers), max(numbers), LEFT + 6, WIDTH - RIGHT - 6, "linear")
     up = Axis(low, high, HEIGHT - BOTTOM, TOP, scale)
     whole = [tick for tick in across.ticks() if tick.is_integer()] or [points[0][0]]
-    told = [f"iteration {a}: {b:,.8g}" for a, b in points]
+    told = [f"{below} {a}: {b:,.8g}" for a, b in points]
     places = [(across.place(a), up.place(b)) for a, b in points]
     return _picture(
         title,
         _ticks(up, up.ticks()),
         _ticks(across, whole),
-        "iteration",
+        below,
         points=[(*place, words) for place, words in zip(places, told, strict=True)],
     )
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster import __version__
-from sparsecluster.report import sections, table
+from sparsecluster.report import sections, table, tree_page
 from sparsecluster.report.facts import Content, fitted_sizes, neighbors, survey, texts_of
 from sparsecluster.report.templating import check_jinja, render
 from sparsecluster.rows.parameters import check_number
@@ -73,8 +73,8 @@ def make_report(
 
     Parameters
     ----------
-    estimator : KMeans, SphericalKMeans or MiniBatchKMeans
-        Fitted, or loaded.
+    estimator : KMeans, SphericalKMeans, MiniBatchKMeans or AgglomerativeClustering
+        Fitted, or loaded. The page of a tree shows its dendrogram, and takes no rows.
     rows : path, Rows, matrix, iterator of blocks or None, default=None
         Rows, to show how far those of each cluster are from its center, and which are nearest. A
         path is read block by block, as the training data were, and so may be larger than memory.
@@ -109,6 +109,14 @@ def make_report(
         raise ValueError("texts has no effect without rows.")
     check_is_fitted(estimator)
     check_jinja()
+    if hasattr(estimator, "linkage_"):
+        if rows is not None:
+            raise ValueError(
+                "A tree knows no clusters of other rows: report on it without any. It shows those "
+                "that it was fitted to."
+            )
+        tree = tree_page.values(estimator, title or type(estimator).__name__, __version__)
+        return Report(_rendered("tree.html", tree), None, None, None)
     content = _content(estimator, rows, terms, examples)
     content = replace(content, texts=_texts(content, rows, texts))
     page = _page(content, title or type(estimator).__name__)
@@ -152,18 +160,21 @@ def _texts(content: Content, rows: Any, texts: Any) -> dict[int, str]:
 
 
 def _page(content: Content, title: str) -> str:
+    values = {
+        "title": title,
+        "tiles": sections.tiles(content),
+        "making": sections.making(content, __version__),
+        "history": sections.history(content.estimator),
+        "sizes": sections.sizes(content),
+        **table.table(content),
+    }
+    return _rendered("page.html", values)
+
+
+def _rendered(template: str, values: dict[str, Any]) -> str:
     script = render("sort.js")
     # The page's own script alone may run, by its hash: should a text of the data ever be taken for
     # markup, it can neither run nor load anything.
     digest = hashlib.sha256(f"\n{script}".encode()).digest()
-    return render(
-        "page.html",
-        script=script,
-        script_hash=base64.b64encode(digest).decode(),
-        title=title,
-        tiles=sections.tiles(content),
-        making=sections.making(content, __version__),
-        history=sections.history(content.estimator),
-        sizes=sections.sizes(content),
-        **table.table(content),
-    )
+    hashed = base64.b64encode(digest).decode()
+    return str(render(template, script=script, script_hash=hashed, **values))

@@ -1,0 +1,1 @@
+"""Clusters of clusters, up to one that holds all rows."""
