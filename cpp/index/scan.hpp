@@ -128,6 +128,9 @@ void start_block(const Matrix<V, I>& view, const CenterIndex& index, const int64
     }
 }
 
+// Rows that are asked for before they are read.
+constexpr int64_t kRowsAhead = 4;
+
 // Few centers: rows that can be read as they are, unless their scale is none for float.
 template <class V, class I>
 bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
@@ -141,6 +144,8 @@ bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const i
             float* const scores = scratch.scores.data() + r * index.stride;
             std::copy(index.start.begin(), index.start.end(), scores);
             const auto row = view.row(ids ? ids[begin + r] : begin + r);
+            // Listed rows may lie anywhere.
+            if (ids && begin + r + kRowsAhead < end) view.prefetch(ids[begin + r + kRowsAhead]);
             index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
                                 row.values, row.size, float(index.scale), scores);
             scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
