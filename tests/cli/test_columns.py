@@ -52,11 +52,11 @@ def test_missing_genes_are_refused_before_the_first_label_and_the_advice_helps(f
     folder, labels = fitted
     done = sparsecluster(folder, "predict", "cells.model", "few.h5ad")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "few.h5ad lacks 10 of the 30 known columns" in done.stderr
+    assert "few.h5ad lacks 10 of the 30 expected columns" in done.stderr
     assert "--missing-columns zero" in done.stderr
     done = sparsecluster(folder, "predict", "cells.model", "few.h5ad", "--missing-columns", "zero")
     assert (done.returncode, done.stdout.count("\n")) == (0, labels.count("\n"))
-    assert done.stderr == "warning: few.h5ad lacks 10 of the 30 known columns: taken as 0.\n"
+    assert done.stderr == "warning: few.h5ad lacks 10 of the 30 expected columns: taken as 0.\n"
 
 
 def test_a_matrix_of_another_width_is_refused_before_the_first_label(fitted):
@@ -64,7 +64,7 @@ def test_a_matrix_of_another_width_is_refused_before_the_first_label(fitted):
     np.save(folder / "other.npy", np.ones((5, 4)))
     done = sparsecluster(folder, "predict", "cells.model", "other.npy")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "other.npy has 4 columns, where 30 are known." in done.stderr
+    assert "other.npy has 4 columns, but 30 are expected." in done.stderr
 
 
 def test_stop_words_of_a_language_are_left_out_and_a_wrong_name_is_refused(tmp_path):

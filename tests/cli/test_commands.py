@@ -61,7 +61,7 @@ def test_what_was_asked_is_what_is_told(run, documents):
             "text": {"lowercase": False, "ngram_range": [1, 2]},
             "values": {"min_df": 5, "max_df": 0.9, "norm": "l2"},
         }
-        assert "min_df=5, max_df=0.9, norm=l2" in run("inspect", made).out
+        assert "--min-df 5, --max-df 0.9, --norm l2" in run("inspect", made).out
         run("fit", "w.store", "-k", 2, "--model", "m.st")
     assert run("report", "m.st").status == 0
     assert "min_df=5, max_df=0.9, norm=l2" in (documents.parent / "m.html").read_text()
@@ -198,7 +198,7 @@ def test_inspect_tells_of_a_store_and_verifies_it(run, documents):
     done = run("inspect", "w.store", "--verify")
     assert done.status == 0
     assert "checksums are right" in done.out
-    assert "tfidf=True" in done.out
+    assert "--tfidf" in done.out
 
 
 def test_inspect_tells_of_a_model(run, documents):
@@ -243,7 +243,7 @@ def test_a_warning_is_a_line(run, matrix):
         (["fit", "missing.npz", "-k", 3], "missing.npz does not exist"),
         (["fit", "x.npz"], "clusters"),
         (["fit", "x.npz", "-k", 0], "for -k. Must be >= 1."),
-        (["fit", "x.npz", "-k", 1000], "200 rows should be >= --clusters 1000"),
+        (["fit", "x.npz", "-k", 1000], "--clusters 1000 is too many for 200 rows"),
         (["fit", "x.npz", "-k", 3, "--labels", "l.xls"], ".npy, .csv, .txt"),
         (["fit", "x.npz", "-k", 3, "--labels", "no/l.npy"], "there is no folder"),
         (["fit", "x.npz", "-k", 3, "--model", "no/m.st"], "there is no folder"),

@@ -2,20 +2,20 @@
 input, tables of numbers, columns of text in Parquet."""
 
 import csv
+import gzip
 import io
+import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.matrix_files import write_table
 
+from sparsecluster import ReadError, join_labels
 from sparsecluster.cli import app
 
-pytestmark = pytest.mark.skipif(
-    find_spec("sparsecluster.formats.inputs") is None, reason="several files are not read yet"
-)
 WORDS = ["red apple", "blue sky", "apple pie", "sky sea"]
 
 
@@ -49,17 +49,59 @@ def test_folder_is_joined_as_ids(run, tmp_path):
     assert table("p.csv") == [header, *rows]
 
 
-def test_several_files_are_joined_as_ids(run, tmp_path):
+def test_several_tables_of_text_become_one(run, tmp_path):
     for name, words in {"a.csv": WORDS[:2], "b.csv": WORDS[2:]}.items():
-        lines = "".join(f"{name}-{row},{text}\n" for row, text in enumerate(words))
-        (tmp_path / name).write_text("key,text\n" + lines)
+        lines = "\n".join(f"{name}-{row},{text}" for row, text in enumerate(words))
+        (tmp_path / name).write_text("key,text\n" + lines)  # no newline at the end
     arguments = ("a.csv", "b.csv", "-k", 2, "--id-column", "key")
-    run("fit", *arguments, "--join", "j.csv", "--labels", "l.csv")
-    assert [row[1] for row in table("j.csv")] == ["id", "a.csv-0", "a.csv-1", "b.csv-0", "b.csv-1"]
-    assert table("l.csv") == [
-        ["row", "label", "id"],
-        *([row, cluster, id] for row, id, cluster, _ in table("j.csv")[1:]),
+    run("fit", *arguments, "--join", "j.csv", "--labels", "l.csv", "--model", "m.st")
+    header, *rows = table("j.csv")
+    assert header == ["key", "text", "cluster", "cluster_distance"]
+    assert [row[1] for row in rows] == WORDS
+    assert [[cluster, id] for _, cluster, id in table("l.csv")[1:]] == [
+        [cluster, id] for id, _, cluster, _ in rows
     ]
+    run("predict", "m.st", "[ab].csv", "--join", "p.csv.gz")
+    with gzip.open("p.csv.gz", "rt", newline="") as file:
+        assert list(csv.reader(file)) == [header, *rows]
+
+
+def test_several_files_of_json_lines_become_one(run, tmp_path):
+    for name, words in {"a.jsonl": WORDS[:2], "b.jsonl": WORDS[2:]}.items():
+        lines = [json.dumps({"text": text}) for text in words]
+        (tmp_path / name).write_text("\n".join(lines))
+    run("fit", "a.jsonl", "b.jsonl", "-k", 2, "--join", "j.jsonl")
+    joined = [json.loads(line) for line in Path("j.jsonl").read_text().splitlines()]
+    assert [record["text"] for record in joined] == WORDS
+    assert all(record["cluster"] in (0, 1) for record in joined)
+
+
+@pytest.mark.parametrize("name", ["part-{}.parquet", "part-{}.feather"])
+def test_part_files_become_one(run, tmp_path, name):
+    (tmp_path / "parts").mkdir()
+    parts = {0: WORDS[:1], 1: [], 2: WORDS[1:]}
+    pa = pytest.importorskip("pyarrow")
+    for number, words in parts.items():
+        columns = {
+            "text": pa.array(words, pa.string()),
+            "n": pa.array(range(len(words)), pa.int64()),
+        }
+        write_table(tmp_path / "parts" / name.format(number), columns)
+    out = "j" + Path(name).suffix
+    run("fit", "parts", "-k", 2, "--join", out, "--labels", "l.csv")
+    joined = pd.read_parquet(out) if name.endswith("parquet") else pd.read_feather(out)
+    assert joined["text"].tolist() == WORDS
+    assert joined["n"].tolist() == [0, 0, 1, 2]
+    assert joined["cluster"].tolist() == [int(row[1]) for row in table("l.csv")[1:]]
+
+
+@pytest.mark.parametrize("second", ["text,key\nred,1\n", "key;text\n1;red\n", "text\nred\n"])
+def test_tables_that_differ_are_not_joined_into_one(tmp_path, second):
+    (tmp_path / "a.csv").write_text("key,text\n1,red\n")
+    (tmp_path / "b.csv").write_text(second)
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    with pytest.raises(ReadError, match=r"b\.csv does not have the columns of .*a\.csv"):
+        join_labels(files, [0, 1], tmp_path / "j.csv")
 
 
 def test_pattern_with_one_file_is_joined_like_the_file(run, tmp_path):

@@ -84,6 +84,16 @@ def process(hidden, *lines, **environment):
             "or `sparsecluster predict s.model DATA`?",
         ),
         ("predict m.model small.npz", "m.model does not exist."),
+        (
+            "predict small.npz none.npz",
+            "small.npz is not a file that sparsecluster wrote, or only its beginning. Give one "
+            "that fit --model wrote.",
+        ),
+        ("inspect small.npz other", "other: not expected. See `sparsecluster help`."),
+        (
+            "fit small.npz -k 2 --join -",
+            "--join needs a file. --labels - writes to standard output.",
+        ),
         ("fit", "fit needs DATA. See `sparsecluster help fit`."),
         ("fit small.npz", "fit needs --clusters. See `sparsecluster help fit`."),
         ("fit small.npz -k", "-k needs a value."),
@@ -147,7 +157,7 @@ def test_errors_inside_messages_lose_their_numbers_too():
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("n_samples=1 should be >= n_clusters=2.", "1 row should be >= --clusters 2."),
+        ("n_samples=1 should be >= n_clusters=2.", "--clusters 2 is too many for 1 row."),
         ("pass zero_rows='first' to put", "pass --zero-rows first to put"),
         (
             "Choose another name, or pass overwrite=True.",

@@ -17,11 +17,6 @@ FILE = re.compile(r"^`(\S+)`:\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^```sh\n(.*?)^```\n(?:```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-several = pytest.mark.skipif(
-    find_spec("sparsecluster.formats.inputs") is None,
-    reason="folders and standard input are not read yet",
-)
-
 
 def shown(output):
     """What must be as on the page: the rows of a table, without times and the like, or all."""
@@ -61,12 +56,10 @@ def test_comments(tmp_path, monkeypatch):
     assert lines == [line.rpartition(",")[0] for line in joined]
 
 
-@several
 def test_folder(tmp_path):
     walk("folder.md", tmp_path)
 
 
-@several
 def test_pipe(tmp_path):
     walk("pipe.md", tmp_path)
 

@@ -52,3 +52,10 @@ def test_an_array_of_json_is_to_be_written_line_by_line(tmp_path):
     (tmp_path / "x.json").write_text('[{"text": "red sky"},\n {"text": "blue sea"}]')
     with pytest.raises(ReadError, match=r"x\.json is a JSON array. Write one object per line"):
         read(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.npy", "x.h5ad", "x.parquet", "x"])
+def test_a_file_without_a_byte_is_called_empty(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ReadError, match=f"{name} is empty"):
+        read(tmp_path / name)

@@ -66,6 +66,14 @@ def test_an_unknown_layer_is_refused_with_those_that_are_there(matrix, tmp_path)
         read(H5adSource(tmp_path / "x.h5ad", layer="counts"))
 
 
+def test_h5ad_calls_a_data_frame_in_obsm_one(matrix, tmp_path):
+    write_h5ad(tmp_path / "x.h5ad", matrix)
+    with pytest.importorskip("h5py").File(tmp_path / "x.h5ad", "r+") as file:
+        file.create_group("obsm/scores").attrs["_index"] = "_index"
+    with pytest.raises(ReadError, match="obsm/scores is a data frame; a matrix is needed"):
+        read(H5adSource(tmp_path / "x.h5ad", obsm="scores"))
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_h5ad_gives_the_names_of_its_observations(matrix, tmp_path, size):
     cells = [f"cell{i}" for i in range(matrix.shape[0])]
@@ -165,7 +173,7 @@ def test_lists_can_be_named_where_there_are_several(matrix, tmp_path):
     indices, values = lists_of(matrix)
     counts = [[1] * len(row) for row in indices]
     write_table(tmp_path / "x.parquet", {"a": indices, "b": counts, "c": values})
-    with pytest.raises(ReadError, match=r"columns a \(list.*Name a column of lists"):
+    with pytest.raises(ReadError, match=r"columns a \(list.*are not those of a sparse matrix"):
         read(ParquetSource(tmp_path / "x.parquet"))
     source = ParquetSource(tmp_path / "x.parquet", columns=("a", "b"))
     assert_same(read(source), (matrix != 0).astype(float))
@@ -183,7 +191,7 @@ def test_lists_can_be_named_where_there_are_several(matrix, tmp_path):
         ({"row": [0, -1], "column": [0, 0], "value": [1.0, 1.0]}, "entry 1: row -1 lies outside"),
         ({"row": [0, 2**31], "column": [0, 0], "value": [1.0, 1.0]}, "entry 1: row 2147483648"),
         ({"row": [0, None], "column": [0, 0], "value": [1.0, 1.0]}, "'row' holds null"),
-        ({"row": [0, 1], "column": [0, 0], "value": ["a", "b"]}, "no sparse matrix was found"),
+        ({"row": [0, 1], "column": [0, 0], "value": ["a", "b"]}, "not those of a sparse matrix"),
     ],
 )
 def test_a_table_that_is_no_matrix_is_refused(tmp_path, columns, message):

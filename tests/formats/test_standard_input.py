@@ -75,3 +75,8 @@ def test_several_files_are_read_as_one(run, tmp_path):
     status, _, error = run("fit", "*.csv", "-k", 2, "--labels", "a.csv")
     assert status == 2
     assert "a.csv would be written over a.csv" in error
+
+
+def test_standard_input_named_twice_is_refused(run):
+    status, out, error = run("fit", "-", "-", "-k", "2", given=SVM)
+    assert (status, out, error) == (2, "", "sparsecluster: Standard input is named twice.\n")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsecluster import KMeans, ReadError, convert, load_model, read
+from sparsecluster import KMeans, ReadError, convert, join_labels, load_model, read
 
 CSV = "name,x,y,z\na,1,0,-2.5\nb,0,3,1e3\n"
 CELLS = [[1, 0, -2.5], [0, 3, 1000]]
@@ -50,7 +50,7 @@ def test_tables_of_arrow_are_read_like_csv(tmp_path, ending):
     assert read(small).matrix.dtype == np.float32
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "^", "~", "\x01"])
 def test_the_delimiter_is_found(tmp_path, delimiter):
     cells = [["name", "note"], ["a", "x; y, z"], ["b", 'say "hi"']]
     quoted = [['"{}"'.format(cell.replace('"', '""')) for cell in row] for row in cells]
@@ -60,6 +60,25 @@ def test_the_delimiter_is_found(tmp_path, delimiter):
     assert list(rows.feature_names) == ["hi", "say", "x", "y", "z"]
 
 
+def test_an_unknown_encoding_is_refused_before_the_kind_of_table_is_looked_for(tmp_path):
+    path = write(tmp_path / "x.csv", "id,text\n1,red apple\n")
+    with pytest.raises(ValueError, match="encoding='nope' is not known"):
+        read(path, encoding="nope")
+
+
+def test_a_line_of_excel_above_the_header_tells_the_delimiter(tmp_path):
+    path = write(tmp_path / "x.csv", "sep=~\r\nid~text, or not\r\n1~red, green\r\n")
+    assert read(path, id_column="id").feature_names.tolist() == ["green", "red"]
+    join_labels(path, [7], tmp_path / "j.csv", id_column="id")
+    joined = (tmp_path / "j.csv").read_bytes()
+    assert joined == b"sep=~\r\nid~text, or not~cluster\r\n1~red, green~7\r\n"
+
+
+def test_blanks_around_the_names_of_columns_do_not_count(tmp_path):
+    path = write(tmp_path / "x.csv", "id, text\na, red apple\n")
+    assert read(path, id_column="id").feature_names.tolist() == ["apple", "red"]
+
+
 def test_a_delimiter_can_be_given(tmp_path):
     path = write(tmp_path / "x.csv", "x~y\n1~2\n")
     rows = read(path, delimiter="~", columns=("y",))
@@ -67,6 +86,8 @@ def test_a_delimiter_can_be_given(tmp_path):
     for wrong in ("~~", "", '"', "\n"):
         with pytest.raises(ValueError, match="delimiter must be one character"):
             read(path, delimiter=wrong, columns=("y",))
+        with pytest.raises(ValueError, match="delimiter must be one character"):
+            read(path, delimiter=wrong)
 
 
 def test_the_header_decides_over_the_text_below(tmp_path):
@@ -235,7 +256,7 @@ def test_columns_that_seem_to_name_rows_are_not_taken_for_features(tmp_path, nam
 def test_columns_that_a_table_lacks_are_refused_or_zero(tmp_path):
     known = read(write(tmp_path / "x.csv", "x,y,z\n1,2,3\n4,5,6\n"))
     other = write(tmp_path / "y.csv", "z,x\n3,1\n")
-    with pytest.raises(ReadError, match=r"lacks 1 of the 3 known columns \(y\)"):
+    with pytest.raises(ReadError, match=r"lacks 1 of the 3 expected columns \(y\)"):
         read(other, like=known)
     with pytest.warns(UserWarning, match="lacks 1 of the 3"):
         rows = read(other, like=known, missing_columns="zero")

@@ -71,7 +71,7 @@ def test_genes_in_another_order_are_matched_by_name(matrix, tmp_path, kind):
 
 def test_missing_genes_are_refused_and_the_advice_helps(matrix, tmp_path):
     model = KMeans(3, random_state=0).fit(annotated(matrix))
-    with pytest.raises(ValueError, match=r"X lacks 2 of the 12 known columns \(gene0, gene1\)"):
+    with pytest.raises(ValueError, match=r"X lacks 2 of the 12 expected columns \(gene0, gene1\)"):
         model.predict(annotated(matrix[:, 2:], GENES[2:]))
     write_cells(tmp_path / "few.h5ad", matrix[:, 2:], GENES[2:])
     with pytest.warns(UserWarning, match="lacks 2 of the 12"):

@@ -1,5 +1,6 @@
 """Names of rows: from columns of files into rows, blocks and stores."""
 
+import os
 import pickle
 
 import numpy as np
@@ -134,3 +135,9 @@ def test_damaged_ids_are_refused(tmp_path):
         rows.checked()
     with pytest.raises(StoreError, match=r"ids\.npy is not as it was written"):
         open_store(tmp_path / "x.store").ids  # noqa: B018
+
+
+def test_a_file_name_that_is_not_utf_8_is_an_id_with_a_mark_in_place_of_the_byte(tmp_path):
+    for name in (b"a.txt", b"caf\xe9.txt"):
+        (tmp_path / os.fsdecode(name)).write_text("red apple")
+    assert read(tmp_path).ids.tolist() == ["a.txt", "caf\ufffd.txt"]

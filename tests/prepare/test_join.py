@@ -292,7 +292,12 @@ def test_other_number_of_labels_leaves_no_file(tmp_path, name, n_labels, message
 @pytest.mark.parametrize(
     ("name", "content", "out", "message"),
     [
-        ("a.csv", "text\nx\n", "b.parquet", r"ends in \.csv, also with \.gz"),
+        (
+            "a.csv",
+            "text\nx\n",
+            "b.parquet",
+            r"ends in \.csv, or in this and \.gz",
+        ),
         ("a.csv", "text\nx\n", "b.tsv", r"ends in \.csv"),
         ("a.csv", "text\nx\n", "b", r"ends in \.csv"),
         ("a.csv", "text\nx\n", "b.csv.zst", r"ends in \.csv"),
@@ -374,3 +379,9 @@ def test_any_table_that_is_read_is_joined(body, header_alone):
         before, after = table(path.read_bytes()), table(out.read_bytes())
     assert [row[:-1] for row in after] == before
     assert [row[-1] for row in after] == ["cluster", *map(str, range(len(documents)))]
+
+
+def test_a_column_without_a_name_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("text\nx\n")
+    with pytest.raises(ValueError, match="join_column must be a name"):
+        join_labels(tmp_path / "a.csv", [0], tmp_path / "b.csv", join_column="")

@@ -78,10 +78,10 @@ def test_missing_columns_are_refused_or_zero_by_choice(tmp_path, matrix):
     write_cells(tmp_path / "x.h5ad", matrix, NAMES)
     write_cells(tmp_path / "few.h5ad", matrix[:, 3:], NAMES[3:])
     model = KMeans(4, random_state=0).fit(tmp_path / "x.h5ad")
-    lacks = r"few.h5ad lacks 3 of the 40 known columns \(gene0, gene1, gene2\)"
+    lacks = r"few.h5ad lacks 3 of the 40 expected columns \(gene0, gene1, gene2\)"
     with pytest.raises(ReadError, match=lacks + r"\. Read it with missing_columns='zero'"):
         model.predict(tmp_path / "few.h5ad")
-    with pytest.warns(UserWarning, match="few.h5ad lacks 3 of the 40 known columns: taken as 0"):
+    with pytest.warns(UserWarning, match="few.h5ad lacks 3 of the 40 expected columns: taken as 0"):
         rows = read(tmp_path / "few.h5ad", like=model, missing_columns="zero")
     zeroed = matrix.copy()
     zeroed[:, :3] = 0
@@ -95,7 +95,7 @@ def test_columns_that_are_not_known_are_left_out_and_counted(tmp_path, matrix):
     write_cells(tmp_path / "more.h5ad", more, ["spike", "marker", *NAMES])
     rows = read(tmp_path / "x.h5ad", prepare=Prepare(min_df=12))
     model = KMeans(4, random_state=0).fit(rows)
-    with pytest.warns(UserWarning, match="has 2 columns that are not known: left out"):
+    with pytest.warns(UserWarning, match="has 2 unexpected columns: left out"):
         assert np.array_equal(model.predict(tmp_path / "more.h5ad"), model.labels_)
 
 
@@ -103,7 +103,10 @@ def test_columns_that_are_not_known_are_left_out_and_counted(tmp_path, matrix):
     ("names", "message"),
     [
         (["gene1", *NAMES[1:]], r"occur more than once \(gene1\)"),
-        ([f"other{i}" for i in range(40)], "no column of a known name: other0, other1, other2"),
+        (
+            [f"other{i}" for i in range(40)],
+            "none of the expected columns: it has other0, other1",
+        ),
     ],
 )
 def test_names_that_cannot_be_matched_are_refused(tmp_path, matrix, names, message):
@@ -159,7 +162,7 @@ def test_a_file_that_states_another_number_of_columns_is_refused(tmp_path, matri
         convert(tmp_path / "x.npz", path)
         with pytest.raises(ValueError, match="X has 4 features"):
             model.predict(open_store(path))
-    with pytest.raises(ReadError, match="has 4 columns, where 40 are known"):
+    with pytest.raises(ReadError, match="has 4 columns, but 40 are expected"):
         model.predict(path)
 
 

@@ -181,7 +181,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
         ("a.csv", "", "is empty"),
         ("a.csv", "id,text\n1\n", "line 2: 1 columns, where the header has 2"),
         ("a.jsonl", '{"a": "x", "b": "y"}\n', "no column 'text'.*'a', 'b'"),
-        ("a.jsonl", '{"text": "x"}\n{"text": \n', "line 2: not JSON"),
+        ("a.jsonl", '{"text": "x"}\n{"text": \n', "line 2 is not JSON: expecting value"),
         ("a.jsonl", '{"text": 5}\n', "line 1: the field 'text' is not a string"),
         ("a.jsonl", "[1]\n", "line 1: an object"),
         ("a.txt", b"fine\nna\xefve\n", "not text in utf-8.*latin-1"),
@@ -251,13 +251,13 @@ def test_columns_count_as_in_the_file_of_the_model(tmp_path):
 
 def test_a_file_with_more_columns_than_the_model_is_refused(tmp_path):
     model = KMeans(2, random_state=0).fit(write(tmp_path, "a.svm", "0 1:1 5:1\n0 2:3\n0 1:1\n"))
-    with pytest.raises(ReadError, match="6 columns or more, where 5 are known"):
+    with pytest.raises(ReadError, match="6 columns or more, but 5 are expected"):
         model.predict(write(tmp_path, "b.svm", "0 6:3\n"))
 
 
 def test_text_for_a_model_of_other_files_is_refused(tmp_path):
     model = KMeans(1).fit(write(tmp_path, "a.svm", "0 1:1 5:1\n0 2:3\n"))
-    with pytest.raises(ReadError, match="not made from text"):
+    with pytest.raises(ReadError, match="is text, but the data it must match were not"):
         model.predict(write(tmp_path, "b.txt", "words\n"))
 
 

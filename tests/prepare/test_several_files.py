@@ -172,6 +172,19 @@ def test_part_files_of_parquet_are_a_folder(tmp_path):
     assert read(parts).matrix.toarray().tolist() == [[1, 0], [0, 2]]
 
 
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_part_of_parquet_may_have_no_rows(tmp_path, use_dictionary):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"text": ["red apple"], "id": [1]})
+    parquet.write_table(table, tmp_path / "part-0.parquet")
+    empty = tmp_path / "part-1.parquet"
+    parquet.write_table(table.slice(0, 0), empty, use_dictionary=use_dictionary)
+    assert read(tmp_path).matrix.toarray().tolist() == [[1, 1]]
+    with pytest.raises(ReadError, match=r"part-1\.parquet has no rows"):
+        read(empty)
+
+
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(ReadError, match="is a folder without files, and not a store"):
         read(tmp_path)

@@ -1,5 +1,6 @@
 """Files and folders that appear whole or not at all."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -198,3 +199,11 @@ def test_files_of_similar_names_are_left_alone(tmp_path):
         (tmp_path / name).touch()
     write(atomic_file, tmp_path / "a", "new")
     assert sorted(os.listdir(tmp_path)) == sorted([*names, "a"])
+
+
+@pytest.mark.parametrize("kind", [atomic_file, atomic_folder])
+def test_a_full_disk_names_what_there_is_no_room_for(kind, tmp_path):
+    with pytest.raises(OSError, match="No space") as raised, kind(tmp_path / "a"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.filename == str(tmp_path / "a")
+    assert not os.listdir(tmp_path)

@@ -236,6 +236,7 @@ def history_of(path):
 # --- fits that are told to end -------------------------------------------------------------------
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+ENDED = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def quiet_checkpoint(stores, out, *fit):
@@ -270,6 +271,7 @@ def test_fit_that_is_told_to_end_saves_its_last_iteration(
     signals = [(Loop, moment, steps, number)]
     status, said = command(*arguments, signals=signals).end()
     assert status == STATUS[number], said
+    assert said.endswith(f"sparsecluster: {ENDED[number]}\n")
     kept, line = saved_iterations(out), " ".join(said.split())
     assert f"Saved in {out / 'kept'}: " in line
     assert "The same fit continues from there." in line
@@ -278,7 +280,7 @@ def test_fit_that_is_told_to_end_saves_its_last_iteration(
     status, again = command(*arguments).end()
     assert status == 0, again
     for run, iterations in kept.items():
-        name = f"run {run} " if "--n-init" in fit else ""
+        name = f"run {run + 1} " if "--n-init" in fit else ""
         assert f"{name}iteration {iterations}" in line or f"{name}(finished)" in line
         if f"{name}(finished)" not in line:
             assert f"Continuing {name}at iteration {iterations + 1}." in again

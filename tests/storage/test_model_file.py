@@ -104,7 +104,7 @@ def test_changed_byte_of_the_header_is_refused_or_changes_nothing(small):
 @given(where=st.floats(0, 1, exclude_max=True))
 def test_cut_file_is_refused(small, where):
     small[1].write_bytes(small[0][: int(where * len(small[0]))])
-    with pytest.raises(ModelFileError, match="cannot be loaded"):
+    with pytest.raises(ModelFileError, match=r"cannot be loaded|only its beginning"):
         load_model(small[1])
 
 

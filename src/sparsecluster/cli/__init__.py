@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 from rich.console import Console
 
 from sparsecluster.cli.screen import Output
@@ -33,7 +33,7 @@ COMMANDS = {
     "seed": "Choose starting centers and list the rows that they are, one per line.",
     "demo": "Cluster the docstrings of this Python installation and show the clusters.",
 }
-MISTAKE, FAILURE, INTERRUPTED = 2, 1, 130
+MISTAKE, FAILURE, INTERRUPTED, TERMINATED = 2, 1, 130, 128 + signal.SIGTERM
 WRITE_TO_STDOUT = ("--labels", "-o", "--join")  # options after which - is standard output
 AVOIDABLE = (
     FileNotFoundError,
@@ -89,6 +89,8 @@ def _launch(
         sys.stdout.flush()
     except KeyboardInterrupt:
         _exit(INTERRUPTED, "interrupted")
+    except Terminated:
+        _exit(TERMINATED, "terminated")
     except BrokenPipeError:
         _stop_quietly()
     except Exception as error:
@@ -120,6 +122,8 @@ def _ending(error: Exception) -> tuple[int, str] | None:
 
 def _mistaken(error: CycloptsError) -> str:
     """What is wrong with the arguments."""
+    if isinstance(error, UnusedCliTokensError):
+        return f"{' '.join(error.unused_tokens or ())}: not expected. See `sparsecluster help`."
     if not isinstance(error, MissingArgumentError) or error.argument is None:
         return str(error)
     given = error.keyword or next((token.keyword for token in error.argument.tokens), None)
@@ -154,9 +158,12 @@ def _exit(status: int, message: str) -> None:
     sys.exit(status)
 
 
+class Terminated(SystemExit):
+    """SIGTERM: the process ends as by Ctrl-C, so that what is half written is removed."""
+
+
 def _terminated(*_: object) -> None:
-    """End as by Ctrl-C, so that what is half written is removed."""
-    sys.exit(128 + signal.SIGTERM)
+    raise Terminated(TERMINATED)
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from sparsecluster.formats.inputs import named, shown
 
-Data = Annotated[list[Path], Parameter(negative=())]
+# A name may begin with [, as patterns do, and is no JSON.
+Data = Annotated[list[Path], Parameter(negative=(), json_list=False)]
 
 
 class Inputs:

@@ -12,6 +12,7 @@ from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
 from sparsecluster.cli.models import is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
+from sparsecluster.cli.words import in_options
 from sparsecluster.formats.inputs import shown
 from sparsecluster.rows.errors import counted
 
@@ -79,7 +80,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     iterations = counted(summary["iterations"], "iteration")
     rows = [
         ("model", f"{summary['estimator']}, {summary['bytes'] / 1e6:,.1f} MB"),
-        ("parameters", chosen_parameters(estimator)),
+        ("parameters", in_options(chosen_parameters(estimator))),
         ("clusters", f"{summary['clusters']:,}"),
         (
             "columns",
@@ -87,7 +88,7 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
         ),
         ("center entries", f"{stored:,}"),
         ("cost", f"{summary['cost']:.6g} after {iterations}{of_batch}"),
-        *recipe_lines(recipe),
+        *((name, in_options(value)) for name, value in recipe_lines(recipe)),
     ]
     lines = [_grid(rows)]
     if summary["sizes"] is not None:
@@ -147,7 +148,7 @@ def _data_rows(path: Path, summary: dict[str, Any], recipe: Recipe) -> list[tupl
             + (", rows of length one" if summary["unit_rows"] else ""),
         ),
         ("frequent", ", ".join(f"{name} ({n:,})" for name, n in summary["frequent"])),
-        *recipe_lines(recipe),
+        *((name, in_options(value)) for name, value in recipe_lines(recipe)),
         (
             "memory",
             f"{memory['data'] / 1e6:,.1f} MB for the data (a store leaves them on disk); for "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from sparsecluster.cli.options import Reading
+from sparsecluster.cli.outputs import STDOUT
 
 if TYPE_CHECKING:
     from sparsecluster.prepare.join import Join
@@ -25,6 +26,7 @@ class Joining:
         Path | None,
         Parameter(
             group=OUTPUT,
+            allow_leading_hyphen=True,
             help="Write the data again to this file, with the cluster of each row and its distance "
             "to the center: csv, jsonl, parquet and h5ad as they are, others as a .csv file.",
         ),
@@ -40,6 +42,8 @@ class Joining:
             if self.join_column is not None:
                 raise ValueError("--join-column has no effect without --join.")
             return None
+        if str(self.join) == STDOUT:
+            raise ValueError("--join needs a file. --labels - writes to standard output.")
         from sparsecluster.prepare.join import Join
 
         column = "cluster" if self.join_column is None else self.join_column

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import shlex
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -38,6 +39,7 @@ ONE_OF_MANY = re.compile(
     r"|line|word|term|document|iteration|byte|batche|run|file)s\b"
     r"(?: (are|were|have|follow|occur)\b)?"
 )
+TOO_MANY = re.compile(r"\bn_samples=(\d+) should be >= (\w+=\d+)")  # as scikit-learn says it
 VERBS = {"are": "is", "were": "was", "have": "has", "follow": "follows", "occur": "occurs"}
 VALUE = r"('[^']*'|[\w.+-]*\w)"
 
@@ -68,7 +70,7 @@ def in_options(message: str) -> str:
     def with_value(found: re.Match[str]) -> str:
         option, value = option_name(found[1]), found[2].strip("'")
         negative = {"header": "--no-header"}.get(found[1], f"no {option}")
-        return {"True": option, "False": negative}.get(value, f"{option} {value}")
+        return {"True": option, "False": negative}.get(value, f"{option} {quoted(value)}")
 
     def listed(found: re.Match[str]) -> str:
         return re.sub(rf"\b{one}\b", lambda name: option_name(name[1]), found[0])
@@ -76,11 +78,13 @@ def in_options(message: str) -> str:
     message = re.sub(r"\[Errno -?\d+\] ", "", message)
     for said, meant in PHRASES.items():
         message = message.replace(said, meant)
-    message = re.sub(r"\bn_samples=(\d+)", r"\1 rows", message)
+    message = TOO_MANY.sub(r"\2 is too many for \1 rows", message)
     message = re.sub(r"\bcolumns=\(([^)]*)\)", _listed_columns, message)
     message = re.sub(rf"{BEFORE}{one}={VALUE}", with_value, message)
     # Names that are also words of English are meant where a message begins with them.
-    message = re.sub(r"^(\w+, )*\w+(?=: no effect| must | is not | changed )", listed, message)
+    message = re.sub(
+        r"^(\w+, )*\w+(?=: no effect| must | is not | changed | names )", listed, message
+    )
     message = re.sub(rf"^'{one}'(?= is not an option)", lambda name: option_name(name[1]), message)
     message = re.sub(r"(?<=, which takes )(\w+, )*\w+(?=\.)", listed, message)
     bare = "(" + "|".join(name for name in names if "_" in name or name == "tol") + ")"
@@ -88,9 +92,15 @@ def in_options(message: str) -> str:
     return ONE_OF_MANY.sub(_singular, message)
 
 
+def quoted(value: str) -> str:
+    """A value as it is typed: blanks need quotes."""
+    return shlex.quote(value) if re.search(r"\s", value) else value
+
+
 def _listed_columns(found: re.Match[str]) -> str:
     """Names of columns as one value, as in --columns x,y."""
-    return "--columns " + ",".join(name.strip("' ") for name in found[1].split(",") if name.strip())
+    names = [name.strip()[1:-1] for name in found[1].split(",") if name.strip()]
+    return "--columns " + quoted(",".join(names))
 
 
 def _singular(found: re.Match[str]) -> str:

@@ -148,7 +148,10 @@ class Strings:
         texts = list[str]()
         for row, cell in enumerate(cells, first_row):
             if cell is None:
-                raise ReadError(f"{self._path}: row {row} has no value in the column {name!r}.")
+                raise ReadError(
+                    f"{self._path}: row {row} has no value in the column {name!r}. Fill it in, or "
+                    f"leave the row out."
+                )
             texts.append(cell)
         self._length += sum(map(len, texts))
         refuse_growth(self._path, self._length, self._size)

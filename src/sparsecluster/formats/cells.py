@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from itertools import chain, islice
 
@@ -10,12 +11,13 @@ from sparsecluster.formats.files import FileStream, text_lines
 from sparsecluster.formats.limits import LONGEST_TEXT
 from sparsecluster.formats.source import Option, ReadError
 
-DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|^~\x01"  # the last one is Hive's
+EXCEL_DELIMITER = re.compile(r"sep=(.)\s*")  # a line above the header
 LINES_LOOKED_AT = 20
 LOOKED_AT = 1 << 16  # characters of these lines
 DELIMITER = Option(
     "delimiter",
-    "What stands between two cells; by default , ; tab or |, as the first lines show.",
+    "What stands between two cells; by default , ; tab | ^ or ~, as the first lines show.",
     parse=lambda given: "\t" if given in ("tab", "\\t") else given,
 )
 
@@ -55,6 +57,7 @@ class CsvRows:
     def __init__(
         self, stream: FileStream, encoding: str, delimiter: str | None, *, header: bool = True
     ) -> None:
+        check_encoding(encoding)
         csv.field_size_limit(LONGEST_TEXT)
         self.path, self.encoding = stream.path, encoding
         lines = text_lines(stream, encoding, newline="")
@@ -65,7 +68,8 @@ class CsvRows:
             if looked_at > LOOKED_AT:
                 break
         usual = "\t" if ".tsv" in self.path.suffixes else ","
-        self.delimiter = delimiter or _sniffed(first, usual)
+        told = EXCEL_DELIMITER.fullmatch(first[0]) if header and first else None
+        self.delimiter = check_delimiter(delimiter) or (told[1] if told else _sniffed(first, usual))
         self._taken = list[str]()  # lines that the parser took for a record
         self._reader = csv.reader(
             self._taking(chain(first, lines)), delimiter=self.delimiter, strict=True
@@ -74,14 +78,16 @@ class CsvRows:
         above = list[tuple[str, list[str]]]()
         for record in self._records:
             above.append(record)
-            if record[1]:
+            if record[1] and not (told and len(above) == 1):
                 break
         found = above[-1][1] if above else []
         if not found:
-            raise ReadError(f"{self.path} is empty: a header line is needed.")
+            raise ReadError(f"{self.path} is empty: its first line must name the columns.")
         #: names of the columns; where the first line does not tell them, their numbers
-        self.header = found if header else [str(number) for number in range(len(found))]
-        #: the header as it is written, and blank lines before it
+        self.header = (
+            [name.strip() for name in found] if header else list(map(str, range(len(found))))
+        )
+        #: the header as it is written, and lines before it
         self.header_text = "".join(text for text, _ in above) if header else ""
         if not header:
             self._records = chain(above, self._records)

@@ -24,7 +24,7 @@ def parquet_claims(path: Path, names: Iterable[str]) -> int:
     claimed = 0
     with open(path, "rb") as file:
         for column in _column_chunks(file):
-            if column[3][0] not in chosen:
+            if column[3][0] not in chosen or column[5] == column[9] == 0:  # of no values, nowhere
                 continue
             begin = column[9]
             if 0 < column.get(11, 0) < begin:  # a dictionary, in front of the data

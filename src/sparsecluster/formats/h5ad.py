@@ -68,8 +68,9 @@ class H5adSource(Source):
             dense = not hasattr(matrix, "keys")
             shape = (matrix.shape or ()) if dense else _shape(matrix)
             if len(shape) != 2:
+                kind = "a data frame" if "_index" in matrix.attrs else f"of shape {shape}"
                 raise ReadError(
-                    f"{self.path}: {matrix.name} has the shape {shape}, not a matrix's."
+                    f"{self.path}: {matrix.name} is {kind}; a matrix is needed, as in X."
                 )
             n_rows, n_columns = checked_shape(self.path, *shape)
             self.tell_columns(n_columns, self._variables(file, n_columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparsecluster.formats.source import ReadError
+from sparsecluster.rows.errors import counted
 from sparsecluster.rows.resources import available_memory
 
 STDIN = ("-", "/dev/stdin")
@@ -56,6 +58,8 @@ def inputs_of(given: Any) -> Inputs:
     paths = [Path(one) for one in given]
     if not paths:
         raise ValueError("path is an empty list: name at least one file.")
+    if sum(str(path) in STDIN for path in paths) > 1:
+        raise ReadError("Standard input is named twice.")
     return Inputs(shown(paths), [file for path in paths for file in _files(path)])
 
 
@@ -64,7 +68,7 @@ def shown(given: Any) -> Path:
     if isinstance(given, str | os.PathLike):
         return Path("standard input" if os.fspath(given) in STDIN else given)
     first, *others = map(Path, given)
-    return Path(f"{first} and others") if others else first
+    return Path(f"{first} and {counted(len(others), 'other')}") if others else first
 
 
 def named(path: Path) -> list[Path]:
@@ -84,6 +88,8 @@ def is_zarr(path: Path) -> bool:
 def _files(path: Path) -> Iterator[Path]:
     if str(path) in STDIN:
         yield _standard_input()
+    elif path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     elif is_zarr(path):
         yield path
     elif path.is_dir():

@@ -93,10 +93,11 @@ def _of_arrow(path: Path, options: dict[str, Any], terms: bool | None) -> str:
             return "table"
         if "text" in texts or others == texts == others[:1]:
             return "parquet-text"
-        raise ReadError(
-            f"{error} Or name the one with text, as in column='text', or those with numbers, as in "
-            f"columns=('x', 'y'), and the one that names the rows, as in id_column='id'."
-        ) from None
+        advice = [f"the column with the text, as in column={texts[0]!r}"] if texts else []
+        if numbers:
+            advice.append(f"those with numbers, as in columns={tuple(numbers[:3])}")
+        advice.append("those of the matrix, as in columns=('indices', 'values')")
+        raise ReadError(f"{error} Name {', or '.join(advice)}.") from None
 
 
 def _of_columns(path: Path, chosen: list[str], schema: Any) -> str:

@@ -123,9 +123,8 @@ class ParquetSource(Source):
             return None, entries
         there = ", ".join(f"{name} ({kind})" for name, kind in list(types.items())[:30])
         raise ReadError(
-            f"{self.path}: no sparse matrix was found in the columns {there or '(none)'}. Name a "
-            f"column of lists of integers and one of lists of numbers, or the three columns of "
-            f"single entries (row, column, value), as the columns."
+            f"{self.path}: its columns {there or '(none)'} are not those of a sparse matrix: lists "
+            f"of indices and of values, or row, column and value of single entries."
         )
 
     def _from_lists(self, names: list[str], of_ids: str | None) -> Iterator[Block]:

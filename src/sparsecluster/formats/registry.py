@@ -83,6 +83,8 @@ def detect(path: Path, usual: str | None = None) -> str:
             return name
     suffix = ending(path)
     named = next((name for name, one in FORMATS.items() if suffix in one.suffixes), None)
+    if not start and (named is None or FORMATS[named].magic):
+        raise ReadError(f"{path} is empty.")
     if named not in (None, "txt"):
         return str(named)
     lines = start.split(b"\n")

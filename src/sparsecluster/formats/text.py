@@ -281,7 +281,9 @@ class FilesSource(TextSource):
         path, folder = stream.path.absolute(), self.path.absolute()
         if not folder.is_dir():
             folder = Path(os.path.commonpath([file.absolute().parent for file in self.files]))
-        yield whole_text(stream, self.text.encoding), path.relative_to(folder).as_posix()
+        # A name can be any bytes, and ids are text.
+        name = os.fsencode(path.relative_to(folder).as_posix()).decode(errors="replace")
+        yield whole_text(stream, self.text.encoding), name
 
 
 class JsonLinesSource(TextSource):
@@ -299,7 +301,9 @@ class JsonLinesSource(TextSource):
             try:
                 record = json.loads(text)
             except (ValueError, RecursionError) as error:
-                raise ReadError(f"{place}: not JSON: {error}.") from None
+                # Its position is that in the line, which Python would call line 1.
+                what = str(error).partition(": line 1 ")[0]
+                raise ReadError(f"{place} is not JSON: {what[:1].lower()}{what[1:]}.") from None
             if isinstance(record, str):
                 record = {self.text.column or "text": record}
             if not isinstance(record, dict):

@@ -238,10 +238,7 @@ class CenterEstimator(
     def _rows_to_fit(self, X: Any) -> Rows:
         rows = self._points(X, reset=True)
         if rows.n_rows < self.n_clusters:
-            raise ValueError(
-                f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}: there cannot "
-                f"be more clusters than rows."
-            )
+            raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}.")
         if not isinstance(self.n_init, str) and self._n_init < self.n_init:
             warnings.warn(
                 f"Explicit initial center position passed: performing only one init in "

@@ -76,11 +76,11 @@ class Keeper:
         if len(states) == 1:
             what = _place(states[0])
         else:
-            what = ", ".join(f"run {number} {_place(state)}" for number, state in states.items())
+            what = ", ".join(f"run {n + 1} {_place(state)}" for n, state in states.items())
         return f"Saved in {self._folder}: {what}. The same fit continues from there."
 
 
 def _place(state: RunState | None) -> str:
     if state is None:
-        return "(still seeding)"
+        return "(seeding)"
     return "(finished)" if state.finished else f"iteration {len(state.history)}"

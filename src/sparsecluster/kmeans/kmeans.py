@@ -329,7 +329,7 @@ class KMeans(CenterEstimator):
             if keeper:
                 keeper.reached(state, save=True)
         elif not state.finished:
-            which = f"run {task.run} " if self._n_init > 1 else ""
+            which = f"run {task.run + 1} " if self._n_init > 1 else ""
             LOGGER.info("Continuing %sat iteration %d.", which, len(state.history) + 1)
             self._show(f"Continuing {which}at iteration {len(state.history) + 1}.")
         if state.finished or state.refining:

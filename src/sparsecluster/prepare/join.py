@@ -56,11 +56,11 @@ def join_labels(
 
     Parameters
     ----------
-    path : str or path
+    path : str, path or list of these
         The file that was read: .csv or .tsv, .jsonl, .parquet, .feather or .arrow with one line per
         row, .h5ad. Lines of text become a .csv file of row, cluster and text. For all other data a
-        .csv file is written that has the numbers of the rows, their ids and the clusters, and for
-        several files too.
+        .csv file is written that has the numbers of the rows, their ids and the clusters. Several
+        files, which must have the same columns, become one.
     labels : array of int, one per row
         For example ``km.labels_``.
     out : str or path
@@ -114,14 +114,15 @@ class Join:
         like: Any = None,
         options: dict[str, Any] | None = None,
     ) -> None:
+        if not column:
+            raise ValueError("join_column must be a name, got ''.")
         self.out = Path(out)
         names = [column, f"{column}_distance"] if distances else [column]
         source = _source(path, like, options or {})
         files = getattr(source, "files", [source.path])
         if self.out.exists() and any(file.exists() and self.out.samefile(file) for file in files):
             raise ValueError(f"{out} would be written over {path}. Choose another name.")
-        kind = _joined_class(source) if len(files) == 1 else TableOfRows
-        self._file = kind(source, files[0], names)
+        self._file = _joined_class(source)(source, files, names)
         self._check_ending()
         taken = self._file.taken()
         if there := [name for name in names if name in taken]:
@@ -132,13 +133,13 @@ class Join:
         self._ending = suffixes[-1] if suffixes else ""
         if self._file.compressible and self._ending in OPENERS:
             suffixes.pop()
-        endings, path = self._file.endings(), self._file.path
-        own = [one.lower() for one in path.suffixes if one.lower() in endings]
+        endings, first = self._file.endings(), self._file.files[0]
+        own = [one.lower() for one in first.suffixes if one.lower() in endings]
         if not suffixes or suffixes[-1] not in (own or endings):
+            wanted = " or ".join(own[-1:] or endings)
             raise ValueError(
-                f"{self.out}: the clusters of {path} are joined into a file that ends in "
-                f"{' or '.join(own[-1:] or endings)}"
-                f"{', also with .gz or .bz2' if self._file.compressible else ''}."
+                f"{self.out}: {self._file.what()} written to a file that ends in {wanted}"
+                f"{', or in this and .gz or .bz2' if self._file.compressible else ''}."
             )
 
     @contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -32,22 +32,30 @@ SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 class ArrowJoin(JoinedFile):
-    """A Parquet, Feather or Arrow file. Its other columns, its metadata and the bounds of its row
-    groups stay as they are; larger groups are split."""
+    """Parquet, Feather or Arrow files. Other columns, the metadata of the first file and the bounds
+    of row groups stay as they are; larger groups are split."""
 
     compressible = False
 
     def endings(self) -> tuple[str, ...]:
-        return (".parquet",) if self._is_parquet else (".feather", ".arrow")
+        return (".parquet",) if is_parquet(self.files[0]) else (".feather", ".arrow")
 
     def taken(self) -> list[str]:
-        with reading(self.path, *BROKEN), self._table() as (schema, _):
-            refuse_claims(self.path, list(schema.names))
-            return list(schema.names)
+        first = None
+        for path in self.files:
+            with reading(path, *BROKEN), self._table(path) as (schema, _):
+                refuse_claims(path, list(schema.names))
+            first = schema if first is None else first
+            if not schema.equals(first):
+                raise self.not_alike(path)
+        return list(schema.names)
 
     @contextmanager
     def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
-        with self._table() as (old, batches), self._writer(path, self._schema(old)) as put:
+        with self._table(self.files[0]) as (old, _):
+            schema = self._schema(old)
+        batches = self._batches()
+        with closing(batches), self._writer(path, schema) as put:
             batch = next(batches, None)
             waiting = Results(np.zeros(0, np.int32), None if len(self.names) == 1 else np.zeros(0))
 
@@ -65,14 +73,6 @@ class ArrowJoin(JoinedFile):
             if batch is not None:
                 raise self.too_many()
 
-    @property
-    def _is_parquet(self) -> bool:
-        return first_bytes(self.path, len(PARQUET_MAGIC)) == PARQUET_MAGIC
-
-    @property
-    def _is_arrow_file(self) -> bool:
-        return first_bytes(self.path, len(ARROW_MAGIC)) == ARROW_MAGIC
-
     def _schema(self, schema: Any) -> Any:
         """The schema of the file with the new columns."""
         pa = load_pyarrow()
@@ -82,38 +82,37 @@ class ArrowJoin(JoinedFile):
         about.pop(SPARK_SCHEMA, None)
         return schema.with_metadata(about or None)
 
+    def _batches(self) -> Generator[Any, None, None]:
+        """The lines of all files."""
+        for path in self.files:
+            with self._table(path) as (_, batches):
+                yield from batches
+
     @contextmanager
-    def _table(self) -> Iterator[tuple[Any, Iterator[Any]]]:
-        """The schema of the file and its lines in batches, which end where its groups end."""
-        pa, path = load_pyarrow(), self.path
-        if self._is_parquet:
+    def _table(self, path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
+        """The schema of a file and its lines in batches, which end where its groups end."""
+        pa = load_pyarrow()
+        if is_parquet(path):
             with pa.parquet.ParquetFile(path, buffer_size=1 << 20) as parquet:
                 groups = range(parquet.num_row_groups)
                 batches = (parquet.iter_batches(LINES, row_groups=[group]) for group in groups)
-                yield parquet.schema_arrow, self._sound(chain.from_iterable(batches))
+                yield parquet.schema_arrow, _sound(path, chain.from_iterable(batches))
             return
         with pa.memory_map(os.fspath(path)) as file:
-            if self._is_arrow_file:
+            if is_arrow_file(path):
                 file.seek(ARROW_START)  # as the reader does, whatever the index at the end says
             with pa.ipc.open_stream(file) as reader:
-                yield reader.schema, self._sound(reader)
-
-    def _sound(self, batches: Any) -> Iterator[Any]:
-        """The batches, checked before other code looks into them."""
-        with reading(self.path, *BROKEN):
-            for batch in batches:
-                batch.validate(full=True)
-                yield batch
+                yield reader.schema, _sound(path, reader)
 
     @contextmanager
     def _writer(self, path: Path, schema: Any) -> Iterator[Callable[[Any, Results], None]]:
         """A file of the same kind, and the function that adds a batch and its results to it."""
         pa = load_pyarrow()
-        if self._is_parquet:
-            codec = parquet_codec(self.path)
+        if is_parquet(self.files[0]):
+            codec = parquet_codec(self.files[0])
             opened = pa.parquet.ParquetWriter(path, schema, compression=codec)
         else:
-            create = pa.ipc.new_file if self._is_arrow_file else pa.ipc.new_stream
+            create = pa.ipc.new_file if is_arrow_file(self.files[0]) else pa.ipc.new_stream
             opened = create(os.fspath(path), schema)
         with opened as writer:
 
@@ -124,6 +123,24 @@ class ArrowJoin(JoinedFile):
                 writer.write_batch(pa.record_batch(columns, schema=schema))
 
             yield put
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins as Parquet does."""
+    return first_bytes(path, len(PARQUET_MAGIC)) == PARQUET_MAGIC
+
+
+def is_arrow_file(path: Path) -> bool:
+    """Whether a file begins as an Arrow file does; else it is a stream."""
+    return first_bytes(path, len(ARROW_MAGIC)) == ARROW_MAGIC
+
+
+def _sound(path: Path, batches: Any) -> Iterator[Any]:
+    """The batches, checked before other code looks into them."""
+    with reading(path, *BROKEN):
+        for batch in batches:
+            batch.validate(full=True)
+            yield batch
 
 
 def _appended(first: Results, second: Results) -> Results:

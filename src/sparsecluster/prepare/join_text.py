@@ -10,8 +10,8 @@ import gzip
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,12 +56,13 @@ class Results(NamedTuple):
 
 
 class JoinedFile(ABC):
-    """A file that is written once more, with further columns: `names`, one for the cluster and,
-    where there are distances, one for these."""
+    """Files that are written once more, as one, with further columns: `names`, one for the cluster
+    and, where there are distances, one for these."""
 
-    def __init__(self, source: Source, path: Path, names: list[str]) -> None:
+    def __init__(self, source: Source, files: list[Path], names: list[str]) -> None:
         self.source = source
-        self.path = path
+        self.files = files
+        self.path = files[0] if len(files) == 1 else source.path  #: for messages
         self.names = names
 
     #: whether the file can be a compressed one
@@ -70,6 +71,10 @@ class JoinedFile(ABC):
     @abstractmethod
     def endings(self) -> tuple[str, ...]:
         """What the name of the file may end in."""
+
+    def what(self) -> str:
+        """What is written, with its verb."""
+        return f"{self.path} with its clusters is"
 
     @abstractmethod
     def taken(self) -> list[str]:
@@ -85,6 +90,13 @@ class JoinedFile(ABC):
         return ReadError(
             f"{self.path}: there is a column {name!r} already. Name another one for the clusters "
             f"with join_column."
+        )
+
+    def not_alike(self, file: Path) -> ReadError:
+        """The error where a file cannot be appended to the first one."""
+        return ReadError(
+            f"{file} does not have the columns of {self.files[0]}, in the same order and form: the "
+            f"two cannot be joined into one file."
         )
 
     def too_few(self) -> ReadError:
@@ -111,6 +123,9 @@ class TableOfRows(JoinedFile):
 
     def endings(self) -> tuple[str, ...]:
         return (".csv",)
+
+    def what(self) -> str:
+        return f"row numbers, ids and clusters of {self.source.path} are"
 
     def taken(self) -> list[str]:
         return ["row", "id"]
@@ -141,25 +156,35 @@ class TextJoin(JoinedFile):
     @contextmanager
     def writing(self, path: Path, ending: str) -> Iterator[Callable[[Results], None]]:
         with (
-            open_stream(self.path) as stream,
             text_file(path, ending, self._encoding()) as file,
+            closing(self._all_rows(file)) as rows,
         ):
-            rows = self._rows(stream, file)
+            end = "\n"
 
             def write(results: Results) -> None:
+                nonlocal end
                 for cells in results.cells():
                     row = next(rows, None)
                     if row is None:
                         raise self.too_few()
-                    file.write(self._extended(row, cells))
+                    if end not in ("\n", "\r"):  # the last line of the file before
+                        file.write("\n")
+                    text = self._extended(row, cells)
+                    file.write(text)
+                    end = text[-1]
 
             yield write
             if next(rows, None) is not None:
                 raise self.too_many()
 
+    def _all_rows(self, file: TextIO) -> Generator[Any, None, None]:
+        for number, path in enumerate(self.files):
+            with open_stream(path) as stream:
+                yield from self._rows(stream, file, first=number == 0)
+
     @abstractmethod
-    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[Any]:
-        """The rows of the source; what is between them goes to the file."""
+    def _rows(self, stream: FileStream, file: TextIO, *, first: bool) -> Iterator[Any]:
+        """The rows of one of the files; what is before and between them goes to `file`."""
 
     @abstractmethod
     def _extended(self, row: Any, cells: tuple[Any, ...]) -> str:
@@ -168,7 +193,7 @@ class TextJoin(JoinedFile):
     def _encoding(self) -> str:
         options = getattr(self.source, "text", self.source)
         encoding: str = options.encoding
-        with open_stream(self.path) as stream:
+        with open_stream(self.files[0]) as stream:
             marked = stream.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
         utf8 = codecs.lookup(encoding).name == "utf-8"
         return "utf-8-sig" if marked and utf8 else encoding
@@ -183,7 +208,9 @@ class LinesJoin(TextJoin):
     def taken(self) -> list[str]:
         return ["row", "text"]
 
-    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[tuple[int, str]]:
+    def _rows(self, stream: FileStream, file: TextIO, *, first: bool) -> Iterator[tuple[int, str]]:
+        if not first:
+            return iter(())  # the source gave the lines of all files
         file.write(csv_line(["row", *self.names, "text"]))
         return enumerate(self.source.documents())
 
@@ -199,11 +226,11 @@ class JsonLinesJoin(TextJoin):
         return (".jsonl", ".ndjson")
 
     def taken(self) -> list[str]:
-        with open_stream(self.path) as stream:
+        with open_stream(self.files[0]) as stream:
             first = islice(self.source.records(stream), LINES_LOOKED_AT)
             return [name for _, record in first for name in record or ()]
 
-    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[tuple[str, Any]]:
+    def _rows(self, stream: FileStream, file: TextIO, *, first: bool) -> Iterator[tuple[str, Any]]:
         for text, record in self.source.records(stream):
             if record is None:
                 file.write(text)
@@ -232,12 +259,18 @@ class CsvJoin(TextJoin):
         return (".csv", ".tsv")
 
     def taken(self) -> list[str]:
-        with open_stream(self.path) as stream:
-            return list(self.source.csv_rows(stream).header)
+        first = None
+        for path in self.files:
+            with open_stream(path) as stream:
+                rows = self.source.csv_rows(stream)
+            first = first or rows
+            if (rows.header, rows.delimiter) != (first.header, first.delimiter):
+                raise self.not_alike(path)
+        return list(rows.header)
 
-    def _rows(self, stream: FileStream, file: TextIO) -> Iterator[tuple[str, str]]:
+    def _rows(self, stream: FileStream, file: TextIO, *, first: bool) -> Iterator[tuple[str, str]]:
         rows = self.source.csv_rows(stream)
-        if rows.header_text:
+        if first and rows.header_text:
             file.write(self._extended((rows.header_text, rows.delimiter), tuple(self.names)))
         for text, fields in rows.records():
             if fields:

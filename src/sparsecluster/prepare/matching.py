@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster.formats.source import Block, ReadError
+from sparsecluster.rows.errors import counted
 
 MISSING = ("error", "zero")  # what becomes of columns that are known and that a file lacks
 SHOWN = 3  # names in a message
@@ -37,8 +38,7 @@ def places_of_columns(
         if n_features == n_columns:
             return None
         raise ReadError(
-            f"{origin} has {n_features:,} columns, where {n_columns:,} are known. It must have the "
-            f"same columns."
+            f"{origin} has {counted(n_features, 'column')}, but {n_columns:,} are expected."
         )
     names, places = np.asarray(names), np.arange(n_columns) if kept is None else kept
     if len(names) == n_columns and np.array_equal(names[places], known):
@@ -46,16 +46,17 @@ def places_of_columns(
     found, lacking = _found_by_name(names.tolist(), known, origin)
     if len(lacking) and missing == "error":
         raise ReadError(
-            f"{origin} lacks {len(lacking):,} of the {len(known):,} known columns "
+            f"{origin} lacks {len(lacking):,} of the {len(known):,} expected columns "
             f"({_some(lacking)}). {advice}"
         )
     if len(lacking):
-        _warn(f"{origin} lacks {len(lacking):,} of the {len(known):,} known columns: taken as 0.")
+        _warn(
+            f"{origin} lacks {len(lacking):,} of the {len(known):,} expected columns: taken as 0."
+        )
     # Columns that were dropped in the fit are known no more: so many others are no surprise.
     n_extra = int(np.sum(found < 0)) - (n_columns - len(places))
     if n_extra > 0:
-        columns = "1 column that is" if n_extra == 1 else f"{n_extra:,} columns that are"
-        _warn(f"{origin} has {columns} not known: left out.")
+        _warn(f"{origin} has {counted(n_extra, 'unexpected column')}: left out.")
     return np.where(found < 0, -1, places[found]).astype(np.int32)
 
 
@@ -66,14 +67,15 @@ def _found_by_name(names: list[str], known: Any, origin: Any) -> tuple[np.ndarra
     found = np.bincount(places[places >= 0], minlength=len(known))
     if len(numbers) < len(known) or found.max(initial=0) > 1:
         raise ReadError(
-            f"{origin} has its columns in another order than the known ones, and some names occur "
-            f"more than once{_twice(names, numbers)}: which column is which is not known. Make "
-            f"the names unique, or bring the columns to the same order."
+            f"{origin} has its columns in another order than expected, and some names occur more "
+            f"than once{_twice(names, numbers)}, so that columns cannot be told apart. Make the "
+            f"names unique, or bring the columns to the same order."
         )
     lacking = np.asarray(known, dtype=object)[found == 0]
     if len(lacking) == len(known):
         raise ReadError(
-            f"{origin} has no column of a known name: {_some(names)} instead of {_some(lacking)}."
+            f"{origin} has none of the expected columns: it has {_some(names)}, not "
+            f"{_some(lacking)}."
         )
     return places, lacking
 

@@ -135,7 +135,9 @@ class FirstPass(_Pass):
         if n_columns is None:
             n_columns = max(self._width - source.first_column, 0)
         if n_columns == 0:
-            raise ReadError(f"{source.path} has no columns: all rows are empty.")
+            no_terms = "no document has a term (see token_pattern and stop_words)"
+            why = no_terms if source.terms else "all rows are empty"
+            raise ReadError(f"{source.path} has no columns: {why}.")
         recipe = replace(recipe, dtype=np.dtype(self._dtype).name)
         if not isinstance(source, StoreSource):
             recipe = replace(
@@ -230,8 +232,8 @@ class Transform(_Pass):
             width = int(block.indices.max(initial=-1)) + 1
             if width > self._n_columns:
                 raise ReadError(
-                    f"{source.path} has {width} columns or more, where {self._n_columns} are "
-                    f"known. It must have the same columns."
+                    f"{source.path} has {width:,} columns or more, but {self._n_columns:,} are "
+                    f"expected."
                 )
             yield self._applied(block, n_rows)
             n_rows += block.n_rows
@@ -245,7 +247,7 @@ class Transform(_Pass):
         ready = fitted.format is None or made.same_values(fitted)
         if not ready and made.prepare is not None:
             raise ReadError(
-                f"{self.source.path} was prepared in another way than what it is to be like. "
+                f"{self.source.path} was prepared in another way than the data it must match. "
                 f"Convert its source again, like the model (--like)."
             )
 
@@ -343,11 +345,11 @@ def _like(inputs: Inputs, wanted: Recipe, fitted: Recipe) -> Recipe:
     format = format_of(inputs, wanted.format, wanted.options, fitted.terms, usual=fitted.format)
     reader = FORMATS[format].reader
     if reader.terms and (not fitted.terms or fitted.names is None):
-        raise ReadError(f"{path} is text, but what it is to be like was not made from text.")
+        raise ReadError(f"{path} is text, but the data it must match were not.")
     if fitted.terms and not reader.terms and fitted.prepare is not None:
         raise ReadError(
-            f"{path} is a matrix, but what it is to be like was made from text: whether its "
-            f"values are counts is not known. Give the text, or a store of it."
+            f"{path} is a matrix, but the data it must match were text, and its values may not be "
+            f"counts. Give the text, or a store of it."
         )
     known, given = _known_options(reader, format, fitted), dict(wanted.options)
     for option in reader.options:

@@ -20,6 +20,7 @@ from typing import Any
 
 # The names `.<target>.<random>.partial` and `.<target>.<random>.old` belong to this module.
 PARTIAL, OLD = ".partial", ".old"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_REPLACE, EXCHANGE = 1, 2  # flags of renameat2
 _renameat2: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
@@ -61,7 +62,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield partial
         _sync(partial)
         os.replace(partial, target)
-    except BaseException:
+    except BaseException as error:
+        _name_file(error, target)
         partial.unlink(missing_ok=True)
         raise
     finally:
@@ -107,11 +109,18 @@ def atomic_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> I
         _sync_all(partial)
         _check_free(target, overwrite)
         _put_in_place(partial, target, overwrite)
-    except BaseException:
+    except BaseException as error:
+        _name_file(error, target)
         shutil.rmtree(partial, ignore_errors=True)
         raise
     finally:
         os.close(lock)
+
+
+def _name_file(error: BaseException, target: Path) -> None:
+    """Say which file there is no room for; Python does not."""
+    if isinstance(error, OSError) and error.filename is None and error.errno in NO_ROOM:
+        error.filename = os.fspath(target)
 
 
 def _target(path: str | os.PathLike[str]) -> Path:

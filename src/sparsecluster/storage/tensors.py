@@ -306,7 +306,7 @@ class TensorFile:
                     return header
         if self._content[0] == 0x80 and self._content[1] in range(2, 6):
             raise ForeignFile("seems to be a pickle, which is never opened: it could run any code")
-        raise ValueError("is not a safetensors file, or only the beginning of one")
+        raise ForeignFile("is not a file that sparsecluster wrote, or only its beginning")
 
     def tensors(self, *, verify: bool) -> dict[str, np.ndarray]:
         """Views of the arrays; with `verify` they are read and held against their checksums."""
