@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import batches, data, full, larger, memory, quick, reading, scaling, startup
+from . import batches, data, full, larger, memory, quick, reading, scaling, size, startup
 from .harness import Harness
 from .options import Options
 from .report import Report
@@ -29,8 +29,9 @@ COMMANDS = {
     "import": startup.run,
     "reading": reading.run,
     "larger": larger.run,
+    "size": size.run,
 }
-WITHOUT_DATA = ("import", "reading", "larger")
+WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
@@ -57,6 +58,9 @@ def parser() -> argparse.ArgumentParser:
                       help="stop a process above this (60%% of the machine)")  # fmt: skip
     made.add_argument("--size", type=float, metavar="MB",
                       help=f"size of the store of `larger` ({larger.SIZE})")  # fmt: skip
+    made.add_argument("--rows", type=int, metavar="N", help=f"rows of `size` ({size.ROWS})")
+    made.add_argument("--profile", action="store_true",
+                      help="where the time of a pass goes, of `size`")  # fmt: skip
     made.add_argument("--limit", type=float, metavar="MB",
                       help="what a process of `larger` may use (a third)")  # fmt: skip
     made.add_argument("--out", type=Path, metavar="FILE", help="JSON file; the plot lies beside it")
