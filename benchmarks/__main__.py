@@ -19,6 +19,7 @@ from . import (
     quick,
     reading,
     scaling,
+    size,
     startup,
 )
 from .harness import Harness
@@ -43,8 +44,9 @@ COMMANDS = {
     "larger": larger.run,
     "neighbors": neighbors.run,
     "hierarchy": hierarchy.run,
+    "size": size.run,
 }
-WITHOUT_DATA = ("import", "reading", "larger")
+WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
 TIMEOUTS["neighbors"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
@@ -72,6 +74,9 @@ def parser() -> argparse.ArgumentParser:
                       help="stop a process above this (60%% of the machine)")  # fmt: skip
     made.add_argument("--size", type=float, metavar="MB",
                       help=f"size of the store of `larger` ({larger.SIZE})")  # fmt: skip
+    made.add_argument("--rows", type=int, metavar="N", help=f"rows of `size` ({size.ROWS})")
+    made.add_argument("--profile", action="store_true",
+                      help="where the time of a pass goes, of `size`")  # fmt: skip
     made.add_argument("--limit", type=float, metavar="MB",
                       help="what a process of `larger` may use (a third)")  # fmt: skip
     made.add_argument("--out", type=Path, metavar="FILE", help="JSON file; the plot lies beside it")

@@ -193,6 +193,22 @@ void bind_centers(nb::module_& m) {
                                                    {"entries", rates.entries}};
           },
           "rows"_a, "centers"_a, "n_threads"_a);
+    m.def("scan_phases",
+          [](const PyRows& rows, const Centers& centers, int n_threads) {
+              require(centers.n_features == rows.get().n_features() && centers.size() >= 1,
+                      "centers do not fit the rows");
+              const GilReleased released;
+              const ScanPhases phases = scan_phases(rows.get(), centers, n_threads);
+              return std::map<std::string, double>{{"index", phases.index},
+                                                   {"pack", phases.pack},
+                                                   {"lists", phases.lists},
+                                                   {"tiles", phases.tiles},
+                                                   {"best", phases.best},
+                                                   {"head_features", double(phases.head_features)},
+                                                   {"tail_entries", double(phases.tail_entries)},
+                                                   {"head_share", phases.head_share}};
+          },
+          "rows"_a, "centers"_a, "n_threads"_a);
 }
 
 }  // namespace sparsecluster

@@ -3,15 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <numeric>
 #include <stdexcept>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include "core/parallel.hpp"
 
@@ -27,26 +22,6 @@ constexpr double kListStart = 4.0;
 constexpr int64_t kDirectCenters = 32;
 
 }  // namespace
-
-void CenterIndex::Free::operator()(float* p) const { std::free(p); }
-
-// Makes room for so many floats; answers whether that is new memory.
-bool CenterIndex::reserve_head(int64_t n_floats) {
-    if (n_floats <= head_capacity_ && head_) return false;
-    constexpr size_t kHuge = size_t(1) << 21;
-    const size_t bytes = std::max<size_t>(size_t(n_floats) * sizeof(float), 64);
-    const size_t alignment = bytes >= kHuge ? kHuge : 64;
-    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    head_.reset();
-    head_capacity_ = 0;
-    head_.reset(static_cast<float*>(std::aligned_alloc(alignment, rounded)));
-    if (!head_) throw std::bad_alloc();
-    head_capacity_ = int64_t(rounded / sizeof(float));
-#ifdef __linux__
-    if (alignment == kHuge) madvise(head_.get(), rounded, MADV_HUGEPAGE);
-#endif
-    return true;
-}
 
 double common_scale(const Rows& rows, const Centers& centers) {
     double norm2 = 0;
@@ -86,8 +61,8 @@ bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits) {
     direct = stride <= kDirectCenters &&
              centers.n_features * stride * int64_t(sizeof(float)) <= std::min(limits.head, limits.direct);
     if (!direct) return false;
-    if (reserve_head(centers.n_features * stride) || old_width == 0) {
-        std::memset(head_.get(), 0, size_t(head_capacity_) * sizeof(float));
+    if (head_.reserve(centers.n_features * stride) || old_width == 0) {
+        std::memset(head_.get(), 0, size_t(head_.capacity()) * sizeof(float));
     } else {
         for (int32_t feature : filled_)
             std::fill_n(head_.get() + int64_t(feature) * old_width, old_width, 0.0f);
@@ -163,7 +138,7 @@ void CenterIndex::build_hybrid(const Centers& centers, int64_t head_limit, int n
         tiles.push_back({first, int((left + simd->lanes - 1) / simd->lanes), first * n_head});
     }
 
-    reserve_head(n_head * stride);
+    head_.reserve(n_head * stride);
     tail.resize(n_tail);
     parallel_blocks(n_ranges, n_threads, [&](int64_t r, int) {
         for (const Tile& tile : tiles) {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "core/centers.hpp"
+#include "core/huge.hpp"
 #include "core/rows.hpp"
 #include "simd/kernels.hpp"
 
@@ -71,15 +71,10 @@ public:
     double max_norm = 0;
 
 private:
-    struct Free {
-        void operator()(float* p) const;
-    };
-    bool reserve_head(int64_t n_floats);
     bool build_direct(const Centers& centers, IndexLimits limits);
     void build_hybrid(const Centers& centers, int64_t head_limit, int n_threads);
 
-    std::unique_ptr<float[], Free> head_;
-    int64_t head_capacity_ = 0;
+    HugeBuffer<float> head_;
     std::vector<int32_t> filled_;     // where direct: features with anything in their head row,
     int64_t stride_of_filled_ = 0;    // and how wide these rows are
 };

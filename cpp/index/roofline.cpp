@@ -66,4 +66,55 @@ TileRates tile_rates(const Rows& rows, const Centers& centers, int n_threads) {
             n_entries / std::max(1.0, double(rows.nnz()))};
 }
 
+ScanPhases scan_phases(const Rows& rows, const Centers& centers, int n_threads) {
+    ScanPhases phases;
+    CenterIndex index;
+    auto start = Clock::now();
+    index.build(centers, common_scale(rows, centers), IndexLimits{}, n_threads);
+    phases.index = seconds_since(start);
+    std::vector<ScanScratch> scratches(std::max(n_threads, 1));
+    std::vector<ScanPhases> found(std::max(n_threads, 1));
+    std::vector<double> entries(std::max(n_threads, 1), 0), sums(std::max(n_threads, 1), 0);
+    const int64_t block = block_rows(index), n = rows.n_rows();
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks((n + block - 1) / block, n_threads, [&](int64_t b, int thread) {
+                ScanScratch& scratch = scratches[thread];
+                ScanPhases& mine = found[thread];
+                const int64_t block_end = std::min(n, (b + 1) * block);
+                for (int64_t begin = b * block, end; begin < block_end; begin = end) {
+                    end = end_of_pack(view, nullptr, begin, block_end);
+                    auto at = Clock::now();
+                    auto lap = [&] {
+                        const double seconds = seconds_since(at);
+                        at = Clock::now();
+                        return seconds;
+                    };
+                    pack(view, index, nullptr, begin, end, scratch);
+                    mine.pack += lap();
+                    start_scores(index, end - begin, scratch);
+                    add_lists(index, end - begin, scratch);
+                    mine.lists += lap();
+                    add_tiles(index, end - begin, scratch);
+                    mine.tiles += lap();
+                    for (int64_t i = begin; i < end; ++i)
+                        sums[thread] += double(read_scores(rows, index, scratch, i, i - begin).top.best);
+                    mine.best += lap();
+                    entries[thread] += double(scratch.head_begin[end - begin]);
+                }
+            });
+        },
+        rows.matrix());
+    for (const ScanPhases& mine : found) {
+        phases.pack += mine.pack;
+        phases.lists += mine.lists;
+        phases.tiles += mine.tiles;
+        phases.best += mine.best;
+    }
+    phases.head_features = index.n_head;
+    phases.tail_entries = int64_t(index.tail.size());
+    phases.head_share = std::accumulate(entries.begin(), entries.end(), 0.0) / std::max(1.0, double(rows.nnz()));
+    return phases;
+}
+
 }  // namespace sparsecluster

@@ -17,4 +17,17 @@ struct TileRates {
 
 TileRates tile_rates(const Rows& rows, const Centers& centers, int n_threads);
 
+// Seconds of the phases of one pass over the rows, of all threads together.
+struct ScanPhases {
+    double index = 0;  // turning the centers around, which is one thread's share
+    double pack = 0;   // looking up where the features of the rows are
+    double lists = 0;  // of the tail
+    double tiles = 0;  // of the head
+    double best = 0;   // the best two scores of each row
+    int64_t head_features = 0, tail_entries = 0;  // of the index
+    double head_share = 0;                        // of the entries of the rows
+};
+
+ScanPhases scan_phases(const Rows& rows, const Centers& centers, int n_threads);
+
 }  // namespace sparsecluster

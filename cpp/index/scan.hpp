@@ -90,11 +90,13 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids
     HeadEntry* head = scratch.head.data();
     TailVisit* tail = scratch.tail.data();
     const FeaturePlace* places = index.place.data();
+    constexpr int64_t kPlacesAhead = 16;
     for (int64_t p = begin; p < end; ++p) {
         const Row<V, I> row = view.row(ids ? ids[p] : p);
         for (int64_t e = 0; index.direct && e < row.size; ++e)
             *head++ = {uint32_t(row.features[e]), float(double(row.values[e]) * scale)};
         for (int64_t e = 0; !index.direct && e < row.size; ++e) {
+            if (e + kPlacesAhead < row.size) __builtin_prefetch(places + row.features[e + kPlacesAhead]);
             const FeaturePlace place = places[row.features[e]];
             const float value = float(double(row.values[e]) * scale);
             // Both are written, one or none is kept: the kind of feature is hard to predict.
@@ -109,24 +111,52 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids
     std::fill_n(head, kPrefetchAhead, HeadEntry{0, 0.0f});
 }
 
-// Everything but the tiles: starts the scores of a block of rows, packs the rows, adds the lists.
-template <class V, class I>
-void start_block(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
-                 int64_t end, ScanScratch& scratch) {
-    scratch.scores.resize((end - begin) * index.stride);
-    for (int64_t r = 0; r < end - begin; ++r)
+// Starts the scores of a block of rows.
+inline void start_scores(const CenterIndex& index, int64_t n_rows, ScanScratch& scratch) {
+    scratch.scores.resize(n_rows * index.stride);
+    for (int64_t r = 0; r < n_rows; ++r)
         std::copy(index.start.begin(), index.start.end(), scratch.scores.data() + r * index.stride);
-    pack(view, index, ids, begin, end, scratch);
-    for (int64_t r = 0; r < end - begin; ++r) {
+}
+
+// Adds the lists of the rows that are packed. They may lie anywhere in memory: those to come are asked for.
+inline void add_lists(const CenterIndex& index, int64_t n_rows, ScanScratch& scratch) {
+    constexpr int64_t kListsAhead = 4;
+    constexpr int32_t kEntriesOfLine = 64 / sizeof(TailEntry);
+    const TailEntry* const tail = index.tail.data();
+    const int64_t n_visits = scratch.tail_begin[n_rows];
+    for (int64_t r = 0; r < n_rows; ++r) {
         float* const scores = scratch.scores.data() + r * index.stride;
         for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
+            if (t + kListsAhead < n_visits) {
+                const TailVisit& ahead = scratch.tail[t + kListsAhead];
+                for (int32_t e = 0; e < ahead.count; e += kEntriesOfLine) __builtin_prefetch(tail + ahead.begin + e);
+            }
             const TailVisit visit = scratch.tail[t];
-            const TailEntry* entry = index.tail.data() + visit.begin;
+            const TailEntry* entry = tail + visit.begin;
             for (int32_t e = 0; e < visit.count; ++e)
                 scores[entry[e].center] += visit.value * entry[e].value;
         }
     }
 }
+
+// Adds the head rows, tile by tile.
+inline void add_tiles(const CenterIndex& index, int64_t n_rows, ScanScratch& scratch) {
+    for (const Tile& tile : index.tiles)
+        index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(), scratch.head_begin.data(),
+                             n_rows, scratch.scores.data() + tile.first, index.stride);
+}
+
+// Everything but the tiles: starts the scores of a block of rows, packs the rows, adds the lists.
+template <class V, class I>
+void start_block(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
+                 int64_t end, ScanScratch& scratch) {
+    start_scores(index, end - begin, scratch);
+    pack(view, index, ids, begin, end, scratch);
+    add_lists(index, end - begin, scratch);
+}
+
+// Rows that are asked for before they are read.
+constexpr int64_t kRowsAhead = 4;
 
 // Few centers: rows that can be read as they are, unless their scale is none for float.
 template <class V, class I>
@@ -141,6 +171,8 @@ bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const i
             float* const scores = scratch.scores.data() + r * index.stride;
             std::copy(index.start.begin(), index.start.end(), scores);
             const auto row = view.row(ids ? ids[begin + r] : begin + r);
+            // Listed rows may lie anywhere.
+            if (ids && begin + r + kRowsAhead < end) view.prefetch(ids[begin + r + kRowsAhead]);
             index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
                                 row.values, row.size, float(index.scale), scores);
             scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
@@ -156,10 +188,7 @@ void score_block(const Matrix<V, I>& view, const CenterIndex& index, const int64
                  int64_t end, ScanScratch& scratch) {
     if (score_as_stored(view, index, ids, begin, end, scratch)) return;
     start_block(view, index, ids, begin, end, scratch);
-    for (const Tile& tile : index.tiles)
-        index.simd->add_tile(tile.vectors, index.tile_rows(tile), scratch.head.data(),
-                             scratch.head_begin.data(), end - begin, scratch.scores.data() + tile.first,
-                             index.stride);
+    add_tiles(index, end - begin, scratch);
 }
 
 // What the scores of row i, r-th of its block, tell.

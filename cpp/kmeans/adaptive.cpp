@@ -3,54 +3,83 @@
 // against the best score that any other center had. Rows for which that does not decide are scanned again.
 // Rows that are new are scanned against all centers; what is known of the others stays.
 // (The idea of invariant center pairs: Kaukoranta, Franti and Nevalainen 2000; Aoyama and Saito's ES-ICP.)
+// Where the centers are larger than the caches, reading them takes the time, and whole blocks of them are ruled out
+// instead (block_scan.hpp), as long as that is faster.
 #include <atomic>
+#include <chrono>
 #include <limits>
+#include <optional>
 
 #include "index/scan.hpp"
 #include "kmeans/assign.hpp"
+#include "kmeans/block_scan.hpp"
 
 namespace sparsecluster {
 
 namespace {
 
-float next_above(double value) {
-    return std::nextafter(float(value), std::numeric_limits<float>::infinity());
+// Seconds that a call takes.
+template <class Call>
+double seconds_of(const Call& call) {
+    const auto started = std::chrono::steady_clock::now();
+    call();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 }
 
-class Adaptive final : public Assigner {
+bool any_negative(const Rows& rows) {
+    return std::visit(
+        [](const auto& view) {
+            for (int64_t i = 0; i < view.n_rows; ++i) {
+                const auto row = view.row(i);
+                for (int64_t e = 0; e < row.size; ++e)
+                    if (row.values[e] < 0) return true;
+            }
+            return false;
+        },
+        rows.matrix());
+}
+
+class Adaptive : public Assigner {
 public:
-    using Assigner::Assigner;
+    // `blocks`: rule out blocks wherever it is possible, whatever it costs.
+    Adaptive(const Rows& rows, AssignOptions options, bool blocks = false) : Assigner(rows, options), always_(blocks) {}
 
     AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override {
         n_centers_ = centers.size();
-        if (own_.empty()) return scan_all(centers, labels);
+        if (scores_.size() == 0) return scan_all(centers, labels);
         norms_.resize(n_centers_);
         std::vector<int32_t> moved;
         for (int32_t k = 0; k < n_centers_; ++k) {
             norms_[k] = std::sqrt(centers.items[k].norm2) * scale_;
             if (shift[k] > 0) moved.push_back(k);
         }
-        const bool more_rows = n_rows_ > int64_t(own_.size());
+        const bool more_rows = n_rows_ > scores_.size();
         if (moved.empty() && !forgotten_)
             return more_rows ? scan_new(centers, labels) : AssignStats{0, 0, "nothing moved", n_rows_};
+
+        if (!moved.empty() && blocks_pay(centers, moved, labels)) return scan_blocks(centers, labels);
 
         // stale: centers that moved since the base index was built, these last ones included.
         std::vector<int32_t> merged;
         std::set_union(stale_.ids.begin(), stale_.ids.end(), moved.begin(), moved.end(), std::back_inserter(merged));
         if (moved.empty() || double(moved.size()) > kFullShare * double(n_centers_))
             return scan_all(centers, labels);
-        if (double(merged.size()) > std::max(16.0, kStaleGrowth * double(moved.size()))) {
-            base_.build(centers, scale_, limits(), options_.n_threads);
+        if (!base_built_ || double(merged.size()) > std::max(16.0, kStaleGrowth * double(moved.size()))) {
+            build_base(centers);
             merged = moved;
         }
         stale_.build(centers, merged, scale_, limits(), options_.n_threads);
         for (int32_t k : merged) base_.start[k] = -std::numeric_limits<float>::infinity();
-        return scan_moved(centers, labels);
+        AssignStats stats;
+        const double seconds = seconds_of([&] { stats = scan_moved(centers, labels); });
+        plain_rate_ = seconds / double(n_rows_ * int64_t(merged.size()));
+        return stats;
     }
 
     void forget(int64_t i) override {
-        if (own_.empty()) return;
-        own_[i] = std::numeric_limits<float>::quiet_NaN();
+        if (i >= scores_.size()) return;
+        scores_.own[i] = std::numeric_limits<float>::quiet_NaN();
+        scores_.other[i] = std::numeric_limits<float>::infinity();
         forgotten_ = true;
     }
 
@@ -60,11 +89,57 @@ private:
     // The base index is built again when the stale centers outgrow the moved ones by this factor.
     static constexpr double kStaleGrowth = 1.5;
     static constexpr int64_t kBatch = 2048;
+    // Centers of more entries than this are read from memory, not from caches.
+    static constexpr int64_t kLargeCenters = int64_t(2) << 20;
+    // Above this share of blocks that are open a scan of everything costs less.
+    static constexpr double kOpenShare = 0.15;
+    // Blocks are made of all centers where more than so many moved, or where leaving out the others left more than
+    // so many rows in doubt.
+    static constexpr double kMovedShare = 0.8, kDoubtShare = 0.02;
 
-    void make_room(int64_t n) {
-        own_.resize(n);
-        other_.resize(n);
-        error_.resize(n);
+    void build_base(const Centers& centers) {
+        base_.build(centers, scale_, limits(), options_.n_threads);
+        stale_ = CenterIndex();
+        base_built_ = true;
+    }
+
+    // Whether to rule out blocks in this pass: where that is possible, and was faster or has not been tried.
+    bool blocks_pay(const Centers& centers, const std::vector<int32_t>& moved, const int32_t* labels) {
+        const bool direct = rows_.n_features() * 16 * int64_t(sizeof(float)) <= limits().direct;
+        if (!always_ && (centers.nnz() < kLargeCenters || !direct || n_rows_ < 4 * n_centers_)) return false;
+        if (!negative_) negative_ = any_negative(rows_);
+        if (*negative_) return false;
+        if (!always_ && plain_rate_ > 0) {
+            const bool few = double(moved.size()) <= kFullShare * double(n_centers_);
+            const double plain = plain_rate_ * double(n_rows_) * double(few ? int64_t(moved.size()) : n_centers_);
+            if (block_seconds_ > plain) {
+                block_seconds_ *= 0.7;  // what is tried again, in time
+                return false;
+            }
+        }
+        if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_);
+        blocks_->arrange(centers, moved, many_in_doubt_ || double(moved.size()) > kMovedShare * double(n_centers_));
+        if (blocks_->open_share(centers, labels) <= kOpenShare) return true;
+        blocks_.reset();
+        return false;
+    }
+
+    AssignStats scan_blocks(const Centers& centers, int32_t* labels) {
+        const int64_t known = scores_.size();
+        base_ = CenterIndex();
+        stale_ = CenterIndex();
+        base_built_ = forgotten_ = false;
+        std::vector<int64_t> doubtful;
+        AssignStats stats;
+        block_seconds_ = seconds_of([&] {
+            stats = blocks_->assign(centers, labels, doubtful);
+            many_in_doubt_ = double(doubtful.size()) > kDoubtShare * double(known);
+            scores_.resize(n_rows_);
+            if (doubtful.empty() && known == n_rows_) return;
+            build_base(centers);
+            scan_whole(std::move(doubtful), known, centers, labels, stats);
+        });
+        return stats;
     }
 
     // Takes over what a complete scan of a row found.
@@ -74,9 +149,9 @@ private:
         const int64_t i = scanned.row;
         const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, norms, candidates);
         const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
-        own_[i] = scanned.scores[label];
-        error_[i] = next_above(scanned.error);
-        other_[i] = next_above(double(other) + scanned.error);
+        scores_.own[i] = scanned.scores[label];
+        scores_.error[i] = next_above(scanned.error);
+        scores_.other[i] = next_above(double(other) + scanned.error);
         const bool changed = labels[i] != label;
         labels[i] = label;
         return changed;
@@ -84,25 +159,28 @@ private:
 
     AssignStats scan_all(const Centers& centers, int32_t* labels) {
         const int64_t n = n_rows_;
-        make_room(n);
-        base_.build(centers, scale_, limits(), options_.n_threads);
-        stale_.ids.clear();
-        stale_.n_centers = stale_.stride = 0;
+        const bool first = scores_.size() == 0;
+        scores_.resize(n);
+        build_base(centers);
         forgotten_ = false;
         std::atomic<int64_t> moved{0};
-        scan(rows_, base_, nullptr, n, options_.n_threads, scratches_,
-             [&](const Scanned& scanned, const auto& row, int thread) {
-                 if (settle_row(scanned, row, centers, base_.norm, scratches_[thread].candidates, labels))
-                     moved.fetch_add(1, std::memory_order_relaxed);
-             });
+        const double seconds = seconds_of([&] {
+            scan(rows_, base_, nullptr, n, options_.n_threads, scratches_,
+                 [&](const Scanned& scanned, const auto& row, int thread) {
+                     if (settle_row(scanned, row, centers, base_.norm, scratches_[thread].candidates, labels))
+                         moved.fetch_add(1, std::memory_order_relaxed);
+                 });
+        });
+        // The centers to start from may be rows, with far fewer entries than later ones.
+        if (!first) plain_rate_ = seconds / double(n * n_centers_);
         return {moved, n * n_centers_, "full scan"};
     }
 
     AssignStats scan_moved(const Centers& centers, int32_t* labels) {
-        const int64_t n = n_rows_, known = int64_t(own_.size());
+        const int64_t n = n_rows_, known = scores_.size();
         const CenterIndex& index = stale_;
         forgotten_ = false;
-        make_room(n);
+        scores_.resize(n);
         std::vector<int32_t> local(n_centers_, -1);
         for (int64_t s = 0; s < index.n_centers; ++s) local[index.ids[s]] = int32_t(s);
 
@@ -112,27 +190,27 @@ private:
              [&](const Scanned& scanned, const auto&, int thread) {
                  const int64_t i = scanned.row;
                  const double best = scanned.top.best, error = scanned.error;
-                 const double own_low = double(own_[i]) - error_[i], own_high = double(own_[i]) + error_[i];
+                 const double own_low = double(scores_.own[i]) - scores_.error[i], own_high = double(scores_.own[i]) + scores_.error[i];
                  bool wins;
                  if (local[labels[i]] < 0) {
                      if (best + error < own_low) {
-                         other_[i] = std::max(other_[i], next_above(best + error));
+                         scores_.other[i] = std::max(scores_.other[i], next_above(best + error));
                          return;
                      }
                      wins = best - error > own_high;
-                     if (wins && scanned.certain()) other_[i] = std::max(other_[i], next_above(own_high));
+                     if (wins && scanned.certain()) scores_.other[i] = std::max(scores_.other[i], next_above(own_high));
                  } else {
                      // A comparison with NaN, a forgotten row, is false.
-                     wins = best - error > other_[i] && own_low == own_low;
+                     wins = best - error > scores_.other[i] && own_low == own_low;
                  }
                  if (!wins || !scanned.certain()) {
                      open[thread].push_back(i);
                      return;
                  }
                  const int32_t label = index.ids[scanned.top.index];
-                 own_[i] = scanned.top.best;
-                 error_[i] = next_above(error);
-                 other_[i] = std::max(other_[i], next_above(scanned.top.second + error));
+                 scores_.own[i] = scanned.top.best;
+                 scores_.error[i] = next_above(error);
+                 scores_.other[i] = std::max(scores_.other[i], next_above(scanned.top.second + error));
                  if (labels[i] == label) return;
                  labels[i] = label;
                  moved.fetch_add(1, std::memory_order_relaxed);
@@ -148,8 +226,9 @@ private:
 
     // Only rows are new, no center moved.
     AssignStats scan_new(const Centers& centers, int32_t* labels) {
-        const int64_t known = int64_t(own_.size());
-        make_room(n_rows_);
+        const int64_t known = scores_.size();
+        scores_.resize(n_rows_);
+        if (!base_built_) build_base(centers);
         AssignStats stats{0, 0, "new rows"};
         scan_whole({}, known, centers, labels, stats);
         return stats;
@@ -195,20 +274,31 @@ private:
         return moved;
     }
 
+    bool always_;
     int64_t n_centers_ = 0;
     bool forgotten_ = false;
-    CenterIndex base_;   // all centers; those of stale_ are masked
-    CenterIndex stale_;  // those that moved since base_ was built
+    RowScores scores_;
+    CenterIndex base_;        // all centers; those of stale_ are masked
+    bool base_built_ = false;
+    CenterIndex stale_;       // those that moved since base_ was built
     std::vector<double> norms_;
-    std::vector<float> own_;    // score of the own center,
-    std::vector<float> error_;  // how wrong that may be,
-    std::vector<float> other_;  // and more than the score of any other
     std::vector<ScanScratch> scratches_;
+    std::optional<BlockScan> blocks_;
+    std::optional<bool> negative_;  // whether rows have negative values, which no bound of a block covers
+    bool many_in_doubt_ = false;
+    double plain_rate_ = 0;     // seconds per row and center of the last scan
+    double block_seconds_ = 0;  // of the last pass over blocks
+};
+
+class BlockMax final : public Adaptive {
+public:
+    BlockMax(const Rows& rows, AssignOptions options) : Adaptive(rows, options, true) {}
 };
 
 }  // namespace
 
 const Algorithm kAdaptive = {
     "auto", make_assigner<Adaptive>, [](int64_t n_rows, int64_t) { return 12 * n_rows; }};
+const Algorithm kBlockMax = {"block-max", make_assigner<BlockMax>, kAdaptive.bytes};
 
 }  // namespace sparsecluster

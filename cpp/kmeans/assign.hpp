@@ -65,8 +65,9 @@ struct Algorithm {
 };
 
 // Each is defined in its own file.
-extern const Algorithm kAdaptive, kLloyd, kElkan, kElkanRows, kHamerly;
-inline constexpr const Algorithm* kAlgorithms[] = {&kAdaptive, &kLloyd, &kElkan, &kElkanRows, &kHamerly};
+extern const Algorithm kAdaptive, kLloyd, kElkan, kElkanRows, kHamerly, kBlockMax;
+inline constexpr const Algorithm* kAlgorithms[] = {&kAdaptive,  &kLloyd,   &kElkan,
+                                                &kElkanRows, &kHamerly, &kBlockMax};
 
 inline const Algorithm& algorithm_named(const std::string& name) {
     for (const Algorithm* algorithm : kAlgorithms)

@@ -42,6 +42,15 @@ struct Kernels {
     // bounds[i] = max(bounds[i] - shift, 0), rounded down; writes the i with bounds[i] <= limits[i].
     int64_t (*relax_bounds)(float* bounds, const float* limits, int64_t n, float shift, int32_t* below);
 
+    // sums[r][0 .. n) = sum over the entries e of row r of e.value * table[e.slot][...], with `width` bytes per slot
+    // and n, a multiple of 16, floats per row of sums.
+    void (*sum_bytes)(const uint8_t* table, int64_t width, const HeadEntry* entries, const int64_t* row_begin,
+                      int64_t n_rows, int64_t n, float* sums);
+    // Writes the i with bounds[i] = sums[i] * factor + offsets[i] >= least, or not a number; `below` becomes the
+    // largest of the other bounds, if larger. n is a multiple of 16.
+    int64_t (*collect_reaching)(const float* sums, float factor, const float* offsets, int64_t n, float least,
+                                int32_t* reaching, float* below);
+
     // sums[i] = sum over c of factors[c] * columns[c][i].
     void (*weighted_sum)(float* sums, const float* const* columns, const float* factors, int n_columns,
                          int64_t n);

@@ -169,6 +169,57 @@ int64_t relax_bounds(float* bounds, const float* limits, int64_t n, float shift,
     return n_below;
 }
 
+typedef uint8_t Bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+// N vectors of the sums of each row.
+template <int N>
+void byte_rows(const uint8_t* table, int64_t width, const HeadEntry* entries, const int64_t* row_begin,
+               int64_t n_rows, float* sums, int64_t stride) {
+    for (int64_t r = 0; r < n_rows; ++r) {
+        Vec sum[N] = {};
+        for (const HeadEntry* entry = entries + row_begin[r]; entry < entries + row_begin[r + 1]; ++entry) {
+            const uint8_t* const ahead = table + entry[kPrefetchAhead].slot * width;
+#pragma GCC unroll 8
+            for (int64_t line = 0; line < N * LANES; line += 64) __builtin_prefetch(ahead + line);
+            const Vec x = splat(entry->value);
+            const uint8_t* const bytes = table + entry->slot * width;
+#pragma GCC unroll 16
+            for (int v = 0; v < N; ++v) {
+                const Bytes some = *reinterpret_cast<const Bytes*>(bytes + v * LANES);
+                sum[v] += x * __builtin_convertvector(__builtin_convertvector(some, Mask), Vec);
+            }
+        }
+#pragma GCC unroll 16
+        for (int v = 0; v < N; ++v) at(sums + r * stride + v * LANES) = sum[v];
+    }
+}
+
+void sum_bytes(const uint8_t* table, int64_t width, const HeadEntry* entries, const int64_t* row_begin,
+               int64_t n_rows, int64_t n, float* sums) {
+    int64_t j = 0;
+    for (; j + 8 * LANES <= n; j += 8 * LANES)
+        byte_rows<8>(table + j, width, entries, row_begin, n_rows, sums + j, n);
+    for (; j + 4 * LANES <= n; j += 4 * LANES)
+        byte_rows<4>(table + j, width, entries, row_begin, n_rows, sums + j, n);
+    for (; j + 2 * LANES <= n; j += 2 * LANES)
+        byte_rows<2>(table + j, width, entries, row_begin, n_rows, sums + j, n);
+    for (; j < n; j += LANES) byte_rows<1>(table + j, width, entries, row_begin, n_rows, sums + j, n);
+}
+
+int64_t collect_reaching(const float* sums, float factor, const float* offsets, int64_t n, float least,
+                         int32_t* reaching, float* below) {
+    int64_t n_reaching = 0;
+    Vec most = splat(*below);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const Vec bound = at(sums + i) * splat(factor) + at(offsets + i);
+        const Mask under = bound < splat(least);
+        most = larger(most, under ? bound : most);
+        n_reaching = append(~under, i, reaching, n_reaching);
+    }
+    for (int lane = 0; lane < LANES; ++lane) *below = most[lane] > *below ? most[lane] : *below;
+    return n_reaching;
+}
+
 void weighted_sum(float* sums, const float* const* columns, const float* factors, int n_columns, int64_t n) {
     int64_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES) {
@@ -220,6 +271,8 @@ const Kernels table = {LEVEL_NAME,
                        pick_row<TILE_VECTORS>,
                        top2,
                        relax_bounds,
+                       sum_bytes,
+                       collect_reaching,
                        weighted_sum,
                        collect_above};
 

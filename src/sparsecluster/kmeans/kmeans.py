@@ -71,9 +71,10 @@ class KMeans(CenterEstimator):
         Number of runs from different starts; the one with the lowest cost is kept. Runs share X and
         go side by side where there are several threads. "auto" is 10 for "random" and callables,
         else 1.
-    algorithm : {"auto", "lloyd", "elkan", "elkan-rows", "hamerly"}, default="auto"
+    algorithm : {"auto", "lloyd", "elkan", "elkan-rows", "hamerly", "block-max"}, default="auto"
         How rows are assigned; all give the same labels, but differ in speed and memory. "elkan",
         center by center, and "elkan-rows", in the original order, keep a float per row and cluster.
+        "block-max" rules out blocks of centers by their largest values, where X is not negative.
     refine : {"first-variation"} or None, default=None
         What to do when a run has settled: "first-variation" moves single rows while that lowers the
         cost. It counts how both centers follow, in turns with further iterations: a lower cost for

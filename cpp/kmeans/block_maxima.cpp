@@ -1,0 +1,87 @@
+#include "kmeans/block_maxima.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/parallel.hpp"
+#include "core/rounding.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+constexpr int64_t kAlign = 16;  // lanes of the widest level
+// Below every score, for blocks without centers.
+constexpr float kNever = -0x1p126f;
+
+}  // namespace
+
+BlockMaxima::Part BlockMaxima::largest_of(const Centers& centers, const std::vector<int32_t>& order, int64_t block,
+                                          int64_t first, int64_t last, double scale) const {
+    std::vector<float> largest((last - first) * width_, 0.0f);
+    for (size_t p = 0; p < order.size(); ++p) {
+        if (order[p] < 0) continue;
+        const Center& center = centers.items[order[p]];
+        const auto from = std::lower_bound(center.features.begin(), center.features.end(), first);
+        const auto to = std::lower_bound(from, center.features.end(), last);
+        float* const column = largest.data() + int64_t(p) / block;
+        const double* value = center.values.data() + (from - center.features.begin());
+        for (auto feature = from; feature != to; ++feature, ++value) {
+            float& most = column[(*feature - first) * width_];
+            const double scaled = *value * scale;
+            if (scaled > most) most = round_up(scaled);
+        }
+    }
+    Part part;
+    for (int64_t feature = first; feature < last; ++feature) {
+        const float* const row = largest.data() + (feature - first) * width_;
+        const float most = *std::max_element(row, row + width_);
+        if (!(most > 0)) continue;
+        const float step = round_up(double(most) / 255) + 0x1p-140f, units = 1 / step;
+        part.features.push_back(int32_t(feature));
+        part.steps.push_back(step);
+        const size_t at = part.bytes.size();
+        part.bytes.resize(at + width_);
+        for (int64_t b = 0; b < width_; ++b) {
+            // Rounded up, with room for the rounding of the product; zero stays zero.
+            const float unit = row[b] * units * kUp + 0.9999995f;
+            part.bytes[at + b] = row[b] > 0 ? uint8_t(std::min(255.0f, unit)) : 0;
+        }
+    }
+    return part;
+}
+
+void BlockMaxima::build(const Centers& centers, const std::vector<int32_t>& order, int64_t block, double scale,
+                        int n_threads) {
+    const int64_t n_blocks = (int64_t(order.size()) + block - 1) / block;
+    width_ = (n_blocks + kAlign - 1) / kAlign * kAlign;
+    offsets_.assign(width_, kNever);
+    for (size_t p = 0; p < order.size(); ++p) {
+        if (order[p] < 0) continue;
+        const double half = 0.5 * centers.items[order[p]].norm2 * scale * scale;
+        offsets_[p / block] = std::max(offsets_[p / block], -round_down(half));
+    }
+    // Features that are looked at together, so that their maxima stay in the cache.
+    const int64_t range = std::clamp<int64_t>((1 << 17) / width_, 64, 2048);
+    const int64_t d = centers.n_features, n_parts = (d + range - 1) / range;
+    std::vector<Part> parts(n_parts);
+    parallel_blocks(n_parts, n_threads, [&](int64_t p, int) {
+        parts[p] = largest_of(centers, order, block, p * range, std::min(d, (p + 1) * range), scale);
+    });
+    slots_.assign(d, -1);
+    steps_.clear();
+    std::vector<int64_t> begin(n_parts, 0);
+    for (int64_t p = 0; p < n_parts; ++p) {
+        begin[p] = int64_t(steps_.size());
+        for (size_t e = 0; e < parts[p].features.size(); ++e)
+            slots_[parts[p].features[e]] = int32_t(steps_.size() + e);
+        steps_.insert(steps_.end(), parts[p].steps.begin(), parts[p].steps.end());
+    }
+    table_.reserve(int64_t(steps_.size()) * width_);
+    parallel_blocks(n_parts, n_threads, [&](int64_t p, int) {
+        std::copy(parts[p].bytes.begin(), parts[p].bytes.end(), table_.get() + begin[p] * width_);
+        parts[p] = {};
+    });
+}
+
+}  // namespace sparsecluster

@@ -1,0 +1,299 @@
+#include "kmeans/block_scan.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+namespace sparsecluster {
+
+namespace {
+
+constexpr int64_t kGroup = 16;         // centers that are looked at together: a cache line of floats per feature
+constexpr int64_t kBlock = 8;          // centers that share a bound
+constexpr int64_t kPart = 1 << 17;     // rows whose open groups are listed at a time
+constexpr int64_t kRows = 64;          // rows of a task
+constexpr int64_t kPortion = 1 << 13;  // rows of a group of a task
+
+}  // namespace
+
+void BlockScan::arrange(const Centers& centers, const std::vector<int32_t>& moved, bool all) {
+    all_ = all;
+    order_ = moved;
+    if (all_) {
+        order_.resize(centers.size());
+        std::iota(order_.begin(), order_.end(), 0);
+    }
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](int32_t a, int32_t b) { return centers.items[a].norm2 < centers.items[b].norm2; });
+    position_.assign(centers.size(), -1);
+    for (size_t p = 0; p < order_.size(); ++p) position_[order_[p]] = int32_t(p);
+    n_groups_ = (int64_t(order_.size()) + kGroup - 1) / kGroup;
+    longest_ = 0;
+    for (const Center& center : centers.items) longest_ = std::max(longest_, std::sqrt(center.norm2) * scale_);
+    maxima_.build(centers, order_, kBlock, scale_, options_.n_threads);
+    scratches_.resize(std::max(options_.n_threads, 1));
+}
+
+AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful) {
+    AssignStats stats{0, 0, "block maxima", 0};
+    for (int64_t begin = 0; begin < scores_.size(); begin += kPart)
+        look_again(begin, std::min(scores_.size(), begin + kPart), centers, labels, doubtful, stats);
+    return stats;
+}
+
+// The group of a center; -1 where that does not count.
+int64_t BlockScan::group_of(int32_t label) const { return position_[label] < 0 ? -1 : position_[label] / kGroup; }
+
+// Bounds the error of every score of a row, as a scan does (read_scores).
+double BlockScan::error_of(int64_t row, int64_t size) const {
+    const double roundings = 0x1p-24 * double(size + 8);
+    return roundings * (1 + 2 * roundings) * longest_ * (std::sqrt(rows_.norm2()[row]) * scale_ + 0.5 * longest_) +
+           1e-36;
+}
+
+// The sums of all blocks for some rows: those with numbers from begin to end, or every `step`-th of these.
+template <class V, class I>
+void BlockScan::sum_blocks(const Matrix<V, I>& view, int64_t begin, int64_t end, int64_t step, Scratch& scratch) const {
+    int64_t n_entries = 0, n_rows = 0;
+    for (int64_t i = begin; i < end; i += step, ++n_rows) n_entries += view.row(i).size;
+    if (int64_t(scratch.entries.size()) < n_entries + kPrefetchAhead + 1)
+        scratch.entries.resize(n_entries + kPrefetchAhead + 1);
+    scratch.sums.resize(n_rows * maxima_.width());
+    scratch.reaching.resize(maxima_.width());
+    scratch.row_begin.assign(1, 0);
+    HeadEntry* at = scratch.entries.data();
+    for (int64_t i = begin; i < end; i += step) {
+        const Row<V, I> row = view.row(i);
+        for (int64_t e = 0; e < row.size; ++e) {
+            *at = maxima_.entry(int64_t(row.features[e]), double(row.values[e]) * scale_);
+            at += int32_t(at->slot) >= 0;
+        }
+        scratch.row_begin.push_back(at - scratch.entries.data());
+    }
+    std::fill_n(at, kPrefetchAhead, HeadEntry{0, 0.0f});
+    kernels().sum_bytes(maxima_.table(), maxima_.width(), scratch.entries.data(), scratch.row_begin.data(), n_rows,
+                        maxima_.width(), scratch.sums.data());
+}
+
+// How many blocks reach a score, for the r-th row of the sums; their numbers are in scratch.reaching. `below` becomes
+// the largest bound of the others, if larger.
+int64_t BlockScan::reaching(int64_t r, double score, Scratch& scratch, float& below) const {
+    const int64_t n_entries = scratch.row_begin[r + 1] - scratch.row_begin[r];
+    // More than the roundings of the terms, all of which are positive, and of their sum.
+    const float factor = 1.0f + float(n_entries + 16) * 0x1p-22f;
+    return kernels().collect_reaching(scratch.sums.data() + r * maxima_.width(), factor, maxima_.offsets().data(),
+                                      maxima_.width(), std::nextafter(float(score), -INFINITY),
+                                      scratch.reaching.data(), &below);
+}
+
+// The share of the blocks that would be open, by a sample of rows.
+double BlockScan::open_share(const Centers& centers, const int32_t* labels) {
+    constexpr int64_t kSample = 512;
+    const int64_t known = scores_.size(), step = std::max<int64_t>(1, known / kSample);
+    int64_t n_open = 0, r = 0;
+    Scratch& scratch = scratches_[0];
+    std::visit(
+        [&](const auto& view) {
+            sum_blocks(view, 0, known, step, scratch);
+            for (int64_t i = 0; i < known; i += step, ++r) {
+                const Center& center = centers.items[labels[i]];
+                const double own = (dot(view.row(i), center) - 0.5 * center.norm2) * scale_ * scale_;
+                float below = 0;
+                n_open += reaching(r, own, scratch, below);
+            }
+        },
+        rows_.matrix());
+    return double(n_open) / (double(r) * double(centers.size()) / kBlock);
+}
+
+void BlockScan::look_again(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
+                           std::vector<int64_t>& doubtful, AssignStats& stats) {
+    // First a row's own group, whose best is what others have to reach.
+    Pairs near = list_pairs(begin, end, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
+        for (int64_t i = from; i < to; ++i)
+            if (group_of(labels[i]) >= 0) add(i, group_of(labels[i]));
+    });
+    look_into(near, centers, labels);
+    std::vector<char> open(end - begin, 0);  // to centers that do not count
+    std::vector<float> below(end - begin, -INFINITY);
+    Pairs far = list_pairs(begin, end, [&](const auto& view, int64_t from, int64_t to, Scratch& scratch,
+                                           const auto& add) {
+        sum_blocks(view, from, to, 1, scratch);
+        for (int64_t i = from; i < to; ++i) {
+            const int64_t r = i - begin, own_group = group_of(labels[i]);
+            double least = scores_.own[i];
+            if (own_group >= 0) {
+                least = std::max(least, double(near.found[near.places[near.row_begin[r]]].best));
+                // A center that stayed where it was may be nearer now.
+                open[r] = !all_ && double(scores_.own[i]) - 3 * double(scores_.error[i]) <= double(scores_.other[i]);
+            }
+            if (open[r]) continue;
+            const int64_t n_open = reaching(i - from, least - 4 * double(scores_.error[i]), scratch, below[r]);
+            for (int64_t o = 0, last = -1; o < n_open; ++o) {
+                const int64_t group = scratch.reaching[o] / (kGroup / kBlock);
+                if (group != last && group != own_group) add(i, group);
+                last = group;
+            }
+        }
+    });
+    look_into(far, centers, labels);
+    decide_rows(begin, end, near, far, below, open, centers, labels, doubtful, stats);
+    stats.distances += int64_t(near.groups.size() + far.groups.size()) * kGroup;
+}
+
+// visit(view, from, to, scratch, add) calls add(row, group) for what the rows of a task are to look at, in order.
+template <class Visit>
+BlockScan::Pairs BlockScan::list_pairs(int64_t begin, int64_t end, const Visit& visit) {
+    const int64_t n_tasks = (end - begin + kRows - 1) / kRows;
+    std::vector<std::vector<int32_t>> groups(n_tasks);
+    Pairs pairs;
+    pairs.row_begin.assign(end - begin + 1, 0);
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks(n_tasks, options_.n_threads, [&](int64_t t, int thread) {
+                const int64_t from = begin + t * kRows, to = std::min(end, from + kRows);
+                visit(view, from, to, scratches_[thread], [&](int64_t row, int64_t group) {
+                    groups[t].push_back(int32_t(group));
+                    ++pairs.row_begin[row - begin + 1];
+                });
+            });
+        },
+        rows_.matrix());
+    for (int64_t r = 0; r < end - begin; ++r) pairs.row_begin[r + 1] += pairs.row_begin[r];
+    for (const auto& some : groups) pairs.groups.insert(pairs.groups.end(), some.begin(), some.end());
+    pairs.by_group.begin.assign(n_groups_ + 1, 0);
+    for (const int32_t group : pairs.groups) ++pairs.by_group.begin[group + 1];
+    for (int64_t g = 0; g < n_groups_; ++g) pairs.by_group.begin[g + 1] += pairs.by_group.begin[g];
+    pairs.by_group.ids.resize(pairs.groups.size());
+    pairs.places.resize(pairs.groups.size());
+    std::vector<int64_t> next(pairs.by_group.begin.begin(), pairs.by_group.begin.end() - 1);
+    for (int64_t r = 0; r < end - begin; ++r)
+        for (int64_t p = pairs.row_begin[r]; p < pairs.row_begin[r + 1]; ++p) {
+            pairs.places[p] = next[pairs.groups[p]]++;
+            pairs.by_group.ids[pairs.places[p]] = begin + r;
+        }
+    return pairs;
+}
+
+// Finds the best two of every pair; a row's own center is left out, and its score renewed.
+void BlockScan::look_into(Pairs& pairs, const Centers& centers, const int32_t* labels) {
+    struct Portion {
+        int64_t group, begin, end;
+    };
+    std::vector<Portion> portions;
+    for (int64_t g = 0; g < n_groups_; ++g)
+        for (int64_t begin = pairs.by_group.begin[g]; begin < pairs.by_group.begin[g + 1]; begin += kPortion)
+            portions.push_back({g, begin, std::min(begin + kPortion, pairs.by_group.begin[g + 1])});
+    pairs.found.resize(pairs.groups.size());
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks(int64_t(portions.size()), options_.n_threads, [&](int64_t p, int thread) {
+                const Portion& portion = portions[p];
+                look_into_group(view, portion.group, pairs.by_group.ids.data(), portion.begin, portion.end, centers,
+                                labels, scratches_[thread], pairs.found.data());
+            });
+        },
+        rows_.matrix());
+}
+
+template <class V, class I>
+void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const int64_t* ids, int64_t begin, int64_t end,
+                     const Centers& centers, const int32_t* labels, Scratch& scratch, Found* found) {
+    const auto first = order_.begin() + group * kGroup;
+    CenterIndex& index = scratch.index;
+    index.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, {options_.head_limit, direct_limit(rows_.nnz())}, 1);
+    const int64_t step = block_rows(index);
+    for (int64_t from = begin, to; from < end; from = to) {
+        to = end_of_pack(view, ids, from, std::min(end, from + step));
+        score_block(view, index, ids, from, to, scratch.scan);
+        for (int64_t m = from; m < to; ++m) {
+            const int64_t i = ids[m], own = position_[labels[i]] - group * kGroup;
+            float* const scores = scratch.scan.scores.data() + (m - from) * index.stride;
+            const bool inside = own >= 0 && own < kGroup;
+            if (inside) {
+                scores_.own[i] = scores[own];
+                scores[own] = -INFINITY;
+            }
+            const Scanned scanned = read_scores(rows_, index, scratch.scan, i, m - from);
+            const float error = next_above(std::max(scanned.error, error_of(i, view.row(i).size)));
+            if (inside) scores_.error[i] = error;
+            found[m] = {scanned.top.best, scanned.top.second, first[scanned.top.index], error};
+        }
+    }
+}
+
+void BlockScan::decide_rows(int64_t begin, int64_t end, const Pairs& near, const Pairs& far, const std::vector<float>& below,
+                 const std::vector<char>& open, const Centers& centers, int32_t* labels,
+                            std::vector<int64_t>& doubtful, AssignStats& stats) {
+    const int64_t n_tasks = (end - begin + kRows - 1) / kRows;
+    std::vector<std::vector<int64_t>> undecided(n_tasks);
+    std::atomic<int64_t> moved{0}, skipped{0};
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks(n_tasks, options_.n_threads, [&](int64_t t, int thread) {
+                int64_t n_moved = 0, n_skipped = 0;
+                for (int64_t i = begin + t * kRows; i < std::min(end, begin + (t + 1) * kRows); ++i) {
+                    const int64_t r = i - begin;
+                    const int32_t before = labels[i];
+                    if (open[r] || !decide_row(i, r, view.row(i), near, far, below[r], centers, labels,
+                                                   scratches_[thread]))
+                        undecided[t].push_back(i);
+                    n_moved += labels[i] != before;
+                    n_skipped += near.row_begin[r] == near.row_begin[r + 1] && far.row_begin[r] == far.row_begin[r + 1];
+                }
+                moved += n_moved;
+                skipped += n_skipped;
+            });
+        },
+        rows_.matrix());
+    for (const auto& some : undecided) doubtful.insert(doubtful.end(), some.begin(), some.end());
+    stats.moved += moved;
+    stats.skipped += skipped;
+}
+
+// Gives a row its label by what it found. False where that leaves it in doubt.
+template <class V, class I>
+bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
+                const Centers& centers, int32_t* labels, Scratch& scratch) {
+    Found best;
+    float second = below;  // of all other centers that count
+    std::vector<int32_t>& groups = scratch.reaching;
+    groups.clear();
+    for (const Pairs* pairs : {&near, &far})
+        for (int64_t p = pairs->row_begin[r]; p < pairs->row_begin[r + 1]; ++p) {
+            const Found& one = pairs->found[pairs->places[p]];
+            groups.push_back(pairs->groups[p]);
+            second = std::max(second, std::min(one.best, best.best));
+            if (!(one.best > best.best)) continue;
+            second = std::max(second, one.second);
+            best = one;
+        }
+    const double own = scores_.own[i], error = std::max(scores_.error[i], best.error);
+    const float still = all_ ? -INFINITY : scores_.other[i];
+    if (double(best.best) + error < own - error) {
+        scores_.other[i] = std::max(still, next_above(double(std::max(second, best.best)) + error));
+        return true;
+    }
+    if (double(best.best) - error > own + error && double(best.best) - double(second) > 2 * error) {
+        scores_.other[i] = std::max(still, next_above(std::max(double(second), own) + error));
+        labels[i] = best.center;
+        scores_.own[i] = best.best;
+        scores_.error[i] = best.error;
+        return true;
+    }
+    if (!all_) return false;
+    // All that come near are in the groups that were looked at.
+    std::vector<int32_t>& candidates = scratch.candidates;
+    candidates.clear();
+    for (const int32_t group : groups)
+        for (int64_t p = group * kGroup; p < std::min(int64_t(order_.size()), (group + 1) * kGroup); ++p)
+            candidates.push_back(order_[p]);
+    std::sort(candidates.begin(), candidates.end());
+    labels[i] = settle(row, rows_.norm2()[i], centers, candidates);
+    const Center& center = centers.items[labels[i]];
+    scores_.own[i] = float((dot(row, center) - 0.5 * center.norm2) * scale_ * scale_);
+    scores_.other[i] = next_above(std::max({double(second), double(best.best), own}) + error);
+    return true;
+}
+
+}  // namespace sparsecluster

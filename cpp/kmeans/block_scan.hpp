@@ -1,0 +1,108 @@
+// One pass of rows that have a label, with whole blocks of centers ruled out at once. Of each block a row computes a
+// bound from above of all its scores (block_maxima.hpp), and only the blocks whose bound reaches the best score that the
+// row has with its own group are looked at. A score x.c - |c|^2/2 is lowered the most by centers of large norm: a block
+// has centers of about the same norm, so that the bound can take off the least of them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "core/centers.hpp"
+#include "core/groups.hpp"
+#include "core/rows.hpp"
+#include "index/scan.hpp"
+#include "kmeans/assign.hpp"
+#include "kmeans/block_maxima.hpp"
+
+namespace sparsecluster {
+
+inline float next_above(double value) {
+    return std::nextafter(float(value), std::numeric_limits<float>::infinity());
+}
+
+// What is known of rows between two passes.
+struct RowScores {
+    std::vector<float> own;    // scores with their own centers,
+    std::vector<float> error;  // which are off by this at most
+    std::vector<float> other;  // what no score with another center exceeds
+
+    int64_t size() const { return int64_t(own.size()); }
+    void resize(int64_t n) {
+        own.resize(n);
+        error.resize(n);
+        other.resize(n);
+    }
+};
+
+class BlockScan {
+public:
+    // `scores` and the rows must outlive it.
+    BlockScan(const Rows& rows, AssignOptions options, double scale, RowScores& scores)
+        : rows_(rows), options_(options), scale_(scale), scores_(scores) {}
+
+    // Chooses the centers that count: all of them, or those that moved (ascending), where only rows that a center
+    // which stayed may win are left in doubt.
+    void arrange(const Centers& centers, const std::vector<int32_t>& moved, bool all);
+    // The share of the blocks that would be open, by a sample of rows.
+    double open_share(const Centers& centers, const int32_t* labels);
+    // Gives all rows whose scores are known their labels. Rows that stay in doubt are added to `doubtful`.
+    AssignStats assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful);
+
+private:
+    // What a group holds for a row, but for the row's own center.
+    struct Found {
+        float best = -INFINITY, second = -INFINITY;
+        int32_t center = -1;
+        float error = 0;
+    };
+    // Pairs of rows and groups that are to be looked at: by row, and where each is in the order by group.
+    struct Pairs {
+        std::vector<int64_t> row_begin;
+        std::vector<int32_t> groups;
+        std::vector<int64_t> places;  // per pair by row: its place in the order by group
+        Groups by_group;
+        std::vector<Found> found;  // in the order by group
+    };
+    struct Scratch {
+        std::vector<HeadEntry> entries;
+        std::vector<int64_t> row_begin;
+        std::vector<float> sums;
+        std::vector<int32_t> reaching, candidates;
+        CenterIndex index;
+        ScanScratch scan;
+    };
+
+    int64_t group_of(int32_t label) const;
+    double error_of(int64_t row, int64_t size) const;
+    template <class V, class I>
+    void sum_blocks(const Matrix<V, I>& view, int64_t begin, int64_t end, int64_t step, Scratch& scratch) const;
+    int64_t reaching(int64_t r, double score, Scratch& scratch, float& below) const;
+    void look_again(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
+                    std::vector<int64_t>& doubtful, AssignStats& stats);
+    template <class Visit>
+    Pairs list_pairs(int64_t begin, int64_t end, const Visit& visit);
+    void look_into(Pairs& pairs, const Centers& centers, const int32_t* labels);
+    template <class V, class I>
+    void look_into_group(const Matrix<V, I>& view, int64_t group, const int64_t* ids, int64_t begin, int64_t end,
+                         const Centers& centers, const int32_t* labels, Scratch& scratch, Found* found);
+    void decide_rows(int64_t begin, int64_t end, const Pairs& near, const Pairs& far, const std::vector<float>& below,
+                     const std::vector<char>& open, const Centers& centers, int32_t* labels,
+                     std::vector<int64_t>& doubtful, AssignStats& stats);
+    template <class V, class I>
+    bool decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
+                    const Centers& centers, int32_t* labels, Scratch& scratch);
+
+    const Rows& rows_;
+    AssignOptions options_;
+    double scale_;
+    RowScores& scores_;
+    bool all_ = true;  // whether all centers count, not only those that moved
+    int64_t n_groups_ = 0;
+    double longest_ = 0;                     // of the centers, scaled
+    std::vector<int32_t> order_, position_;  // centers that count, by group; where each is there, or -1
+    BlockMaxima maxima_;
+    std::vector<Scratch> scratches_;
+};
+
+}  // namespace sparsecluster
