@@ -71,9 +71,7 @@ def run(options: Options, harness: Harness, report: Report) -> None:
 # --- the systems ---------------------------------------------------------------------------------
 
 
-def compare(
-    path: Path, n: int, k: int, options: Options, harness: Harness, report: Report
-) -> None:
+def compare(path: Path, n: int, k: int, options: Options, harness: Harness, report: Report) -> None:
     """Seconds per iteration and memory of each system, and ratios to ours."""
     found: dict[str, dict[str, Any]] = {}
     for name in SYSTEMS:
@@ -95,14 +93,20 @@ def compare(
 
 def table(report: Report, found: dict[str, dict[str, Any]], title: str) -> None:
     """One line per system."""
-    shown = Table("system", "s per iteration", "µs per row", "MB beyond the data", "auto is faster by")
+    shown = Table(
+        "system", "s per iteration", "µs per row", "MB beyond the data", "auto is faster by"
+    )
     shown.title = title
     ours = mean(found["auto"]["seconds"][1:]) if "auto" in found else None
     for name, one in found.items():
         seconds = mean(one["seconds"][1:])
         ratio = f"{seconds / ours:.1f}x" if ours else ""
         shown.add_row(
-            name, f"{seconds:.2f}", f"{1e6 * seconds / one['rows']:.2f}", f"{one['memory']:.0f}", ratio
+            name,
+            f"{seconds:.2f}",
+            f"{1e6 * seconds / one['rows']:.2f}",
+            f"{one['memory']:.0f}",
+            ratio,
         )
     report.console.print(shown)
 
@@ -190,7 +194,9 @@ def tell_phases(path: Path, k: int, threads: int, report: Report) -> None:
     update = model.history_[-1].update_seconds * threads
     shown.add_row("update", f"{update:.3f}", f"{1e6 * update / X.shape[0]:.3f}")
     report.console.print(shown)
-    report.tell(f"the tiles run at {entries * k / phases['tiles'] / 1e9:.1f} G multiply-adds/s per thread")
+    report.tell(
+        f"the tiles run at {entries * k / phases['tiles'] / 1e9:.1f} G multiply-adds/s per thread"
+    )
     report.record["phases"] = phases
     report.save()
 

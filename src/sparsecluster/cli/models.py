@@ -47,8 +47,8 @@ def open_model(
         )
     if predicts and not hasattr(estimator, "predict"):
         raise ValueError(
-            f"{model} is a {kind} model: it has labels for the rows that it was fitted to, and knows "
-            f"no cluster of others."
+            f"{model} is a {kind} model: it has labels for the rows that it was fitted to, and "
+            f"knows no cluster of others."
         )
     return estimator
 

@@ -63,15 +63,6 @@ class Number(Constraint):
             raise ValueError(f"{name} must be at most {self.most:g}, got {value!r}.")
 
 
-class Positive(Constraint):
-    """A finite number above zero."""
-
-    def check(self, name: str, value: Any) -> None:
-        flag = isinstance(value, bool) or not isinstance(value, Real)
-        if flag or not 0 < value < np.inf:
-            raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
-
-
 def integer(least: int, most: float = np.inf) -> Number:
     """An integer within bounds."""
     return Number(least, most, (bool, Integral) if least == 0 else Integral)
