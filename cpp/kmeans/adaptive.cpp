@@ -109,19 +109,30 @@ private:
         if (!always_ && (centers.nnz() < kLargeCenters || !direct || n_rows_ < 4 * n_centers_)) return false;
         if (!negative_) negative_ = any_negative(rows_);
         if (*negative_) return false;
-        if (!always_ && plain_rate_ > 0) {
+        if (!always_) {
+            if (!(plain_rate_ > 0)) probe_plain(centers);
             const bool few = double(moved.size()) <= kFullShare * double(n_centers_);
             const double plain = plain_rate_ * double(n_rows_) * double(few ? int64_t(moved.size()) : n_centers_);
             if (block_seconds_ > plain) {
-                block_seconds_ *= 0.7;  // what is tried again, in time
+                block_seconds_ *= 0.9;  // so that it is tried again, in time
                 return false;
             }
         }
         if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_);
         blocks_->arrange(centers, moved, many_in_doubt_ || double(moved.size()) > kMovedShare * double(n_centers_));
-        if (blocks_->open_share(centers, labels) <= kOpenShare) return true;
+        if (always_ || blocks_->open_share(centers, labels) <= kOpenShare) return true;
         blocks_.reset();
         return false;
+    }
+
+    // Times a scan of a few rows.
+    void probe_plain(const Centers& centers) {
+        const int64_t n = std::min<int64_t>(n_rows_, 4096);
+        build_base(centers);
+        const double seconds = seconds_of([&] {
+            scan(rows_, base_, nullptr, n, options_.n_threads, scratches_, [](const Scanned&, const auto&, int) {});
+        });
+        plain_rate_ = seconds / double(n * n_centers_);
     }
 
     AssignStats scan_blocks(const Centers& centers, int32_t* labels) {

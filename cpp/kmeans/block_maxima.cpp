@@ -10,7 +10,7 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kAlign = 16;  // lanes of the widest level
+constexpr int64_t kAlign = 64;  // bytes of the widest vector
 // Below every score, for blocks without centers.
 constexpr float kNever = -0x1p126f;
 
@@ -33,6 +33,8 @@ BlockMaxima::Part BlockMaxima::largest_of(const Centers& centers, const std::vec
         }
     }
     Part part;
+    std::vector<int64_t> places(width_);
+    for (int64_t b = 0; b < width_; ++b) places[b] = place_of_byte(b, kernels().lanes);
     for (int64_t feature = first; feature < last; ++feature) {
         const float* const row = largest.data() + (feature - first) * width_;
         const float most = *std::max_element(row, row + width_);
@@ -45,7 +47,7 @@ BlockMaxima::Part BlockMaxima::largest_of(const Centers& centers, const std::vec
         for (int64_t b = 0; b < width_; ++b) {
             // Rounded up, with room for the rounding of the product; zero stays zero.
             const float unit = row[b] * units * kUp + 0.9999995f;
-            part.bytes[at + b] = row[b] > 0 ? uint8_t(std::min(255.0f, unit)) : 0;
+            part.bytes[at + places[b]] = row[b] > 0 ? uint8_t(std::min(255.0f, unit)) : 0;
         }
     }
     return part;

@@ -10,9 +10,9 @@ namespace {
 
 constexpr int64_t kGroup = 16;         // centers that are looked at together: a cache line of floats per feature
 constexpr int64_t kBlock = 8;          // centers that share a bound
-constexpr int64_t kPart = 1 << 17;     // rows whose open groups are listed at a time
+constexpr int64_t kPart = 1 << 18;     // rows whose open groups are listed at a time
 constexpr int64_t kRows = 64;          // rows of a task
-constexpr int64_t kPortion = 1 << 13;  // rows of a group of a task
+constexpr int64_t kPortion = 1 << 15;  // rows of a group of a task
 
 }  // namespace
 

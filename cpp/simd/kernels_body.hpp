@@ -169,41 +169,42 @@ int64_t relax_bounds(float* bounds, const float* limits, int64_t n, float shift,
     return n_below;
 }
 
-typedef uint8_t Bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
+typedef uint32_t Words __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-// N vectors of the sums of each row.
+// 4 N vectors of the sums of each row: the lanes of one of them are the bytes of equal place in the words of a vector.
 template <int N>
 void byte_rows(const uint8_t* table, int64_t width, const HeadEntry* entries, const int64_t* row_begin,
                int64_t n_rows, float* sums, int64_t stride) {
     for (int64_t r = 0; r < n_rows; ++r) {
-        Vec sum[N] = {};
+        Vec sum[4 * N] = {};
         for (const HeadEntry* entry = entries + row_begin[r]; entry < entries + row_begin[r + 1]; ++entry) {
             const uint8_t* const ahead = table + entry[kPrefetchAhead].slot * width;
 #pragma GCC unroll 8
-            for (int64_t line = 0; line < N * LANES; line += 64) __builtin_prefetch(ahead + line);
+            for (int64_t line = 0; line < 4 * N * LANES; line += 64) __builtin_prefetch(ahead + line);
             const Vec x = splat(entry->value);
             const uint8_t* const bytes = table + entry->slot * width;
-#pragma GCC unroll 16
+#pragma GCC unroll 4
             for (int v = 0; v < N; ++v) {
-                const Bytes some = *reinterpret_cast<const Bytes*>(bytes + v * LANES);
-                sum[v] += x * __builtin_convertvector(__builtin_convertvector(some, Mask), Vec);
+                const Words words = *reinterpret_cast<const Words*>(bytes + v * 4 * LANES);
+#pragma GCC unroll 4
+                for (int k = 0; k < 4; ++k) {
+                    const Words some = k < 3 ? (words >> (8 * k)) & 255 : words >> 24;
+                    sum[4 * v + k] += x * __builtin_convertvector(reinterpret_cast<const Mask&>(some), Vec);
+                }
             }
         }
 #pragma GCC unroll 16
-        for (int v = 0; v < N; ++v) at(sums + r * stride + v * LANES) = sum[v];
+        for (int v = 0; v < 4 * N; ++v) at(sums + r * stride + v * LANES) = sum[v];
     }
 }
 
 void sum_bytes(const uint8_t* table, int64_t width, const HeadEntry* entries, const int64_t* row_begin,
                int64_t n_rows, int64_t n, float* sums) {
+    constexpr int64_t kStep = 4 * LANES;
     int64_t j = 0;
-    for (; j + 8 * LANES <= n; j += 8 * LANES)
-        byte_rows<8>(table + j, width, entries, row_begin, n_rows, sums + j, n);
-    for (; j + 4 * LANES <= n; j += 4 * LANES)
-        byte_rows<4>(table + j, width, entries, row_begin, n_rows, sums + j, n);
-    for (; j + 2 * LANES <= n; j += 2 * LANES)
+    for (; j + 2 * kStep <= n; j += 2 * kStep)
         byte_rows<2>(table + j, width, entries, row_begin, n_rows, sums + j, n);
-    for (; j < n; j += LANES) byte_rows<1>(table + j, width, entries, row_begin, n_rows, sums + j, n);
+    for (; j < n; j += kStep) byte_rows<1>(table + j, width, entries, row_begin, n_rows, sums + j, n);
 }
 
 int64_t collect_reaching(const float* sums, float factor, const float* offsets, int64_t n, float least,
