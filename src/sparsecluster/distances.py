@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.errors import counted
+from sparsecluster.rows.metric import at_unit_length
 from sparsecluster.rows.parameters import (
     Anything,
     Constraint,
@@ -59,6 +60,7 @@ class PairMetric:
     total: Callable[[np.ndarray, Any], np.ndarray] = lambda values, options: values * values
     prepare: Callable[[sp.csr_array, dict[str, Any]], sp.csr_array] = lambda matrix, options: matrix
     power: float | str | None = None  #: or the option that has it
+    unit: bool = False  #: whether rows are scaled to unit length first
     similarity: bool = False
     options: Options = field(default_factory=dict)
 
@@ -71,11 +73,9 @@ def _root(sums: np.ndarray, sides: Sides) -> None:
     np.sqrt(sums, out=sums) if p == 2 else np.power(sums, 1 / p, out=sums)
 
 
-def _cosine(products: np.ndarray, sides: Sides) -> None:
-    lengths = np.sqrt(sides.x * sides.y)
-    np.divide(products, lengths, out=products, where=lengths > 0)
-    np.subtract(1, products, out=products)
-    np.clip(products, 0, 2, out=products)
+def _cosine(squared: np.ndarray, sides: Sides) -> None:
+    np.minimum(squared / 2, 2, out=squared)
+    squared[np.broadcast_to((sides.x == 0) | (sides.y == 0), squared.shape)] = 1
 
 
 def _jaccard(shared: np.ndarray, sides: Sides) -> None:
@@ -104,7 +104,7 @@ def _squared_exponential(squared: np.ndarray, sides: Sides) -> None:
 
 
 def _not_negative(matrix: sp.csr_array, options: dict[str, Any]) -> sp.csr_array:
-    if len(matrix.data) and matrix.data.min() < 0:
+    if matrix.data.min(initial=0) < 0:
         row = int(np.searchsorted(matrix.indptr, int(np.argmin(matrix.data)), side="right")) - 1
         raise ValueError(
             f"metric='weighted_jaccard' is for values that are not negative; row {row} has "
@@ -138,7 +138,7 @@ METRICS: dict[str, PairMetric] = {
         power="p",
         options={"p": (2.0, Number(1, 1e3))},
     ),
-    "cosine": PairMetric(_cosine),
+    "cosine": PairMetric(_cosine, power=2.0, unit=True),
     "jaccard": PairMetric(
         _jaccard, prepare=lambda matrix, options: matrix.astype(bool).astype(np.float64)
     ),
@@ -170,7 +170,7 @@ METRICS: dict[str, PairMetric] = {
 
 
 def checked_options(metric: str, given: dict[str, Any]) -> dict[str, Any]:
-    """All options of a metric; refuses unknown names and values that cannot be."""
+    """All options of a metric; refuses what cannot be."""
     declared = METRICS[check_name("metric", metric, METRICS)].options
     if given and not declared:
         raise ValueError(f"metric={metric!r} has no options, got {', '.join(given)}.")
@@ -259,10 +259,14 @@ class RowPairs(Pairs):
         matrix = sp.csr_array(rows.picked(np.arange(rows.n_rows)), dtype=np.float64, copy=True)
         matrix.eliminate_zeros()
         matrix = self._metric.prepare(matrix, self._options)
+        if self._metric.unit:
+            matrix = at_unit_length(matrix)
         terms = self._metric.total(matrix.data, self._options)
         # In the order of the core, so that the parts of equal rows cancel to the last bit.
         at = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         totals = np.bincount(at, weights=terms, minlength=matrix.shape[0])
+        if self._metric.unit:  # so that rows without common columns are at the same distance
+            totals = np.sign(totals)
         return as_rows(matrix, n_threads=self._n_threads, name=name), totals
 
     def block(self, begin: int, end: int, out: np.ndarray) -> np.ndarray:
@@ -276,6 +280,8 @@ class RowPairs(Pairs):
             self._sum_of_powers(out, begin, x, y, power)
         if metric.finish is not None:
             metric.finish(out, Sides(x, y, options, self._x.n_features))
+        if self._same and not metric.similarity:
+            np.fill_diagonal(out[:, begin:end], 0)
         return out
 
     def _sum_of_powers(
@@ -287,10 +293,6 @@ class RowPairs(Pairs):
         totals = x + y  # first, so that both directions come to the same bits
         out += totals
         near, other = np.nonzero(out <= CANCELLED * totals)
-        if self._same:
-            keep = near + begin != other
-            out[near[~keep], other[~keep]] = 0
-            near, other = near[keep], other[keep]
         out[near, other] = _core.pair_powers(
             self._x.core, self._y.core, near + begin, other, power, self._n_threads
         )
@@ -310,8 +312,7 @@ def _codes(X: Any, Y: Any) -> tuple[Any, Any]:
     codes = np.empty(both.shape)
     for column in range(both.shape[1]):
         codes[:, column] = np.unique(both[:, column], return_inverse=True)[1] + 1
-    n = len(tables[0])
-    return codes[:n], None if Y is None else codes[n:]
+    return codes[: len(tables[0])], None if Y is None else codes[len(tables[0]) :]
 
 
 def _texts(texts: Any, name: str) -> list[str]:
@@ -387,11 +388,10 @@ def pairwise(
     limit, threads = effective_memory_limit(memory_limit), effective_n_threads(n_threads)
     pairs = pairs_of(X, Y, metric, checked, n_threads=threads)
     n_rows, n_others = pairs.shape
-    if 8 * n_rows * n_others > limit:
-        size = 8e-9 * n_rows * n_others
+    if (size := 8 * n_rows * n_others) > limit:
         raise ValueError(
-            f"The result of {n_rows:,} x {n_others:,} pairs takes {size:.3g} GB, more than the "
-            f"memory limit of {limit / 1e9:.3g} GB. Pass fewer rows at a time, or raise it."
+            f"The result of {n_rows:,} x {n_others:,} pairs takes {size / 1e9:.3g} GB, more than "
+            f"the memory limit of {limit / 1e9:.3g} GB. Pass fewer rows at a time, or raise it."
         )
     out = np.empty(pairs.shape)
     for begin in range(0, n_rows, pairs.block_rows):

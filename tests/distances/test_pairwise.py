@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import cosine_distances, rbf_kernel
 from support.data import csr
 
 from sparsecluster import pairwise
@@ -104,7 +104,24 @@ def test_any_number_of_threads_gives_the_same_bits(metric):
 
 
 def test_row_of_zeros_is_at_1_from_all_others_by_cosine():
-    assert pairwise(csr(np.array([[0.0, 0], [1, 2]])), metric="cosine").tolist() == [[1, 1], [1, 0]]
+    X = csr(np.array([[0.0, 0], [1, 2], [0, 0]]))
+    found = pairwise(X, metric="cosine")
+    assert found.tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    assert np.array_equal(found, cosine_distances(X))
+
+
+@pytest.mark.parametrize("factor", [1e-160, 1e-100, 1e100, 1e140])
+def test_cosine_does_not_depend_on_lengths(factor):
+    X = np.random.default_rng(1).random((20, 6)) - 0.3
+    lengths = np.where(np.arange(20) % 2, factor, 1.0)[:, None]
+    expected = pairwise(X, metric="cosine")
+    np.testing.assert_allclose(pairwise(X * lengths, metric="cosine"), expected, atol=1e-14)
+
+
+def test_cosine_of_rows_nearly_alike_has_its_digits():
+    angle = 1e-9
+    X = np.array([[1.0, 0.0], [1.0, angle]])
+    assert pairwise(X, metric="cosine")[0, 1] == pytest.approx(angle**2 / 2, rel=1e-6)
 
 
 def test_hamming_distance_compares_categories():
