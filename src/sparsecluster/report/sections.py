@@ -143,13 +143,14 @@ def sizes(content: Content) -> list[dict[str, Any]]:
             "picture": size_plot(
                 (order := largest_first(counts)), counts[order], title=title, linked=content.shown
             ),
-            "facts": _uneven(counts),
+            "facts": uneven_lines(counts),
         }
         for name, title, counts in told
     ]
 
 
-def _uneven(counts: np.ndarray) -> list[tuple[str, str]]:
+def uneven_lines(counts: np.ndarray) -> list[tuple[str, str]]:
+    """How unequal the sizes of clusters are."""
     total = max(float(counts.sum()), 1.0)
     half = int(np.searchsorted(np.cumsum(np.sort(counts)[::-1]), total / 2)) + 1
     lines = [
