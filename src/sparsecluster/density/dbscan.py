@@ -171,6 +171,9 @@ class DBSCAN(DensityEstimator):
         """Find the clusters of X and return the label of each row."""
         return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).labels_
 
+    def _n_near(self) -> int:
+        return self.min_samples
+
     def predict(self, X: Any) -> np.ndarray:
         """The cluster of the nearest core row of each row, if that is within `eps`; else -1.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ class DensityEstimator(ClusterMixin, SparseEstimator):
 
     metric: str
     metric_: str
-    min_samples: int | None
     labels_: np.ndarray
 
     @property
@@ -47,10 +47,9 @@ class DensityEstimator(ClusterMixin, SparseEstimator):
         """Which neighbor must be near where a row is to be core, itself not counted."""
         return max(self._n_near() - 1, 1)
 
+    @abstractmethod
     def _n_near(self) -> int:
         """Rows, itself included, that make a row core."""
-        assert self.min_samples is not None
-        return self.min_samples
 
     def k_distances(self, X: Any, k: int | None = None) -> np.ndarray:
         """The distance of each row to its k-th nearest neighbor, itself not counted.

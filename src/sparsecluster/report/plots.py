@@ -140,7 +140,7 @@ def _ticks(axis: Axis, values: Sequence[float]) -> list[dict[str, Any]]:
 
 def _marks(axis: Axis, marks: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
     """Lines at values of an axis, with their names; the name of a lower one goes below its line."""
-    placed = [
+    placed: list[dict[str, Any]] = [
         {"place": axis.place(value), "name": f"{name} {value:,.6g}", "below": False}
         for name, value in marks
     ]
