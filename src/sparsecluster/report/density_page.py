@@ -36,7 +36,7 @@ def values(
             *([] if core is None else [("core rows", f"{len(core):,}")]),
         ],
         "making": [*head(estimator, version, ("distance", estimator.metric_)), *about],
-        "uneven": [("noise", noise), *(uneven_lines(sizes) if n_clusters else [])],
+        "uneven": [("noise", noise), *(uneven_lines(sizes, "all clustered") if n_clusters else [])],
         "near": None if distances is None else _near(estimator, distances),
         "edges": _edges(estimator),
         **cluster_values(labels, sizes, by_core, _terms(estimator, core, terms)),
@@ -62,8 +62,7 @@ def _near(estimator: Any, distances: np.ndarray) -> dict[str, Any]:
     marks, note = [("knee", knee)], "The knee is a radius to try first for DBSCAN."
     if hasattr(estimator, "eps_"):
         marks.append(("eps", estimator.eps_))
-        note = "Rows below eps are core. " + note
-    quantiles = np.quantile(distances, SHARES).tolist()
+        note = "Rows up to eps are core. " + note
     return {
         "name": name,
         "note": note,
@@ -75,22 +74,32 @@ def _near(estimator: Any, distances: np.ndarray) -> dict[str, Any]:
             marks=marks,
         ),
         "facts": [
-            *(
-                (f"{share:.0%} of rows", f"up to {q:.4g}")
-                for share, q in zip(SHARES, quantiles, strict=True)
-            ),
-            ("knee of the curve", f"{knee:.4g}"),
+            *_shares(distances, "rows"),
+            ("knee", f"{knee:.4g}"),
         ],
     }
 
 
-def _edges(estimator: Any) -> str:
+def _edges(estimator: Any) -> dict[str, Any] | None:
+    """The lengths of the edges of a spanning tree, where the model has one."""
     tree = getattr(estimator, "spanning_tree_", None)
     if tree is None or not len(tree.weights):
-        return ""
-    return line_plot(
-        range(1, len(tree.weights) + 1),
-        tree.weights.tolist(),
-        title="lengths of the edges of the spanning tree",
-        below="edges, shortest first",
-    )
+        return None
+    return {
+        "picture": line_plot(
+            range(1, len(tree.weights) + 1),
+            tree.weights.tolist(),
+            title="lengths of the edges of the spanning tree",
+            below="edges, shortest first",
+        ),
+        "facts": _shares(tree.weights, "edges"),
+    }
+
+
+def _shares(lengths: np.ndarray, of: str) -> list[tuple[str, str]]:
+    """Quantiles, in words."""
+    quantiles = np.quantile(lengths, SHARES).tolist()
+    return [
+        (f"{share:.0%} of {of}", f"up to {length:.4g}")
+        for share, length in zip(SHARES, quantiles, strict=True)
+    ]

@@ -100,6 +100,7 @@ def line_plot(
         below,
         points=[(*place, words) for place, words in zip(places, told, strict=True)],
         marks=_marks(up, marks),
+        marks_end=LEFT + 4,  # where a curve that rises leaves room
     )
 
 
@@ -141,7 +142,7 @@ def _ticks(axis: Axis, values: Sequence[float]) -> list[dict[str, Any]]:
 def _marks(axis: Axis, marks: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
     """Lines at values of an axis, with their names; the name of a lower one goes below its line."""
     placed: list[dict[str, Any]] = [
-        {"place": axis.place(value), "name": f"{name} {value:,.6g}", "below": False}
+        {"place": axis.place(value), "name": f"{name} {value:,.4g}", "below": False}
         for name, value in marks
     ]
     placed.sort(key=lambda mark: mark["place"])
@@ -153,5 +154,5 @@ def _marks(axis: Axis, marks: Sequence[tuple[str, float]]) -> list[dict[str, Any
 def _picture(title: str, up: Any, across: Any, below: str, **parts: Any) -> str:
     frame = {"width": WIDTH, "height": HEIGHT, "base": HEIGHT - BOTTOM}
     frame |= {"left": LEFT, "right": WIDTH - RIGHT}
-    drawn = {"points": [], "bars": [], "outline": [], "marks": []} | parts
+    drawn = {"points": [], "bars": [], "outline": [], "marks": [], "marks_end": None} | parts
     return render("plot.svg", title=title, frame=frame, up=up, across=across, below=below, **drawn)
