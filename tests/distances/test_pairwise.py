@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import cosine_distances, rbf_kernel
 from support.data import csr
 
 from sparsecluster import pairwise
-from sparsecluster.distances import METRICS
+from sparsecluster.distances.metrics import METRICS
 
 SCIPY = {
     "euclidean": ("euclidean", {}),
@@ -170,3 +170,18 @@ def test_result_is_never_made_where_it_does_not_fit():
     X = sp.csr_array((100_000, 5))
     with pytest.raises(ValueError, match="80 GB"):
         pairwise(X, metric="euclidean", memory_limit="1GB")
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e100, 1e140])
+@pytest.mark.parametrize(("metric", "options"), [("euclidean", {}), ("minkowski", {"p": 7.5})])
+def test_distances_scale_with_the_values(metric, options, factor):
+    X = np.random.default_rng(2).random((12, 5))
+    expected = pairwise(X, metric=metric, **options)
+    found = pairwise(X * factor, X[:4] * factor, metric=metric, **options)
+    np.testing.assert_allclose(found / factor, expected[:, :4], rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("p", [0.5, 21, np.inf, np.nan, "2"])
+def test_powers_that_lose_digits_are_refused(p):
+    with pytest.raises(ValueError, match="p must be"):
+        pairwise(np.eye(3), metric="minkowski", p=p)

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from support.data import csr
 
 from sparsecluster import AgglomerativeClustering, KMeans, pairwise
-from sparsecluster.distances import METRICS
+from sparsecluster.distances.metrics import METRICS
 from sparsecluster.hierarchy.merging import BY_SUMS, LINKAGES
 
 OPTIONS = {"minkowski": {"p": 3.0}}

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.distances import METRICS, pairs_of
+from sparsecluster.distances.metrics import METRICS
+from sparsecluster.distances.pairs import pairs_of
 from sparsecluster.hierarchy import condensed
 from sparsecluster.hierarchy.tree import linkage_matrix, linkage_of_tree
 from sparsecluster.neighbors.search import make_search
