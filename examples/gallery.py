@@ -13,6 +13,7 @@ NOISE = "0.75"
 def save(figure, script):
     """Save a figure under the name of its script, in the folder given as the first argument."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
+    folder.mkdir(parents=True, exist_ok=True)
     figure.tight_layout()
     figure.savefig(folder / f"{Path(script).stem}.png", dpi=110)
 

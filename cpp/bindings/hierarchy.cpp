@@ -54,24 +54,13 @@ std::tuple<Out<int64_t>, Out<int64_t>, Out<double>> py_agglomerate(const PyRows&
                                                                    bool unit, Weights weights, int64_t cache_bytes,
                                                                    int n_threads, const nb::object& progress) {
     const AgglomerateOptions options{linkage_named(linkage), unit,      weights_of(weights, rows.get()),
-                                     cache_bytes,            n_threads, reporter(progress)};
+                                     cache_bytes,            n_threads, reporter<int64_t>(progress)};
     Merges merges;
     {
         const GilReleased released;
         merges = agglomerate(rows.get(), options);
     }
     return {to_numpy(std::move(merges.one)), to_numpy(std::move(merges.other)), to_numpy(std::move(merges.cost))};
-}
-
-std::tuple<Out<int64_t>, Out<int64_t>, Out<double>> py_spanning_tree(const PyRows& rows, bool unit, int n_threads,
-                                                                     const nb::object& progress) {
-    const auto report = reporter(progress);
-    TreeEdges edges;
-    {
-        const GilReleased released;
-        edges = spanning_tree(rows.get(), unit, n_threads, report);
-    }
-    return {to_numpy(std::move(edges.from)), to_numpy(std::move(edges.to)), to_numpy(std::move(edges.distance2))};
 }
 
 }  // namespace
@@ -83,7 +72,6 @@ void bind_hierarchy(nb::module_& m) {
     m.def("pair_powers", &py_pair_powers, "x"_a, "y"_a, "one"_a, "other"_a, "p"_a, "n_threads"_a);
     m.def("agglomerate", &py_agglomerate, "rows"_a, "linkage"_a, "unit"_a, "weights"_a.none(), "cache_bytes"_a,
           "n_threads"_a, "progress"_a.none() = nb::none());
-    m.def("spanning_tree", &py_spanning_tree, "rows"_a, "unit"_a, "n_threads"_a, "progress"_a.none() = nb::none());
 }
 
 }  // namespace sparsecluster

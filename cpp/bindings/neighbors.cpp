@@ -1,8 +1,8 @@
 // Near rows: graphs, density and the minimum spanning tree.
-#include <chrono>
 #include <cmath>
 
 #include "bindings/bindings.hpp"
+#include "bindings/reporter.hpp"
 #include "core/parallel.hpp"
 #include "neighbors/density.hpp"
 #include "neighbors/graphs.hpp"
@@ -11,26 +11,6 @@
 namespace sparsecluster {
 
 namespace {
-
-// Calls a Python function with the share that is done, at most ten times per second. What it raises ends the call, as
-// Ctrl-C does.
-OnProgress progress_to(const nb::object& function) {
-    if (function.is_none()) return nullptr;
-    using clock = std::chrono::steady_clock;
-    return [function = function.ptr(), last = clock::now()](double share) mutable {
-        const auto now = clock::now();
-        if (now - last < std::chrono::milliseconds(100)) return;
-        last = now;
-        const bool called = with_python([=] {
-            const PyGILState_STATE state = PyGILState_Ensure();
-            PyObject* const answer = PyObject_CallFunction(function, "d", share);
-            Py_XDECREF(answer);
-            PyGILState_Release(state);
-            return answer != nullptr;
-        });
-        if (!called) throw Interrupted();
-    };
-}
 
 NeighborOptions options_of(const std::string& metric, int n_threads, int64_t memory_limit, int64_t block_rows,
                            const nb::object& progress) {
@@ -41,7 +21,7 @@ NeighborOptions options_of(const std::string& metric, int n_threads, int64_t mem
     options.n_threads = n_threads;
     options.memory_limit = memory_limit;
     options.block_rows = block_rows;
-    options.progress = progress_to(progress);
+    options.progress = reporter<double>(progress);
     return options;
 }
 

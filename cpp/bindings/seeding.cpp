@@ -21,7 +21,7 @@ std::tuple<Out<int64_t>, double> py_seed(const PyRows& rows, int64_t n_clusters,
     options.floor = floor;
     options.memory_limit = memory_limit;
     options.n_threads = n_threads;
-    options.on_center = reporter(progress);
+    options.on_center = reporter<int64_t>(progress);
     require(int64_t(draws.shape(0)) >= n_clusters - 1 && options.n_candidates >= 1, "too few draws");
     require(first >= 0 && first < rows.get().n_rows(), "the first row is out of range");
     Seeds seeds;
@@ -37,7 +37,7 @@ Out<int64_t> py_chain_seeds(const PyRows& rows, int64_t n_clusters, int64_t leng
     require(n_clusters >= 1 && length >= 1, "at least one center and one step");
     require(first >= 0 && first < rows.get().n_rows(), "the first row is out of range");
     const ChainOptions options{n_clusters, length, first, seed, weights_of(weights, rows.get()), floor, n_threads,
-                               reporter(progress)};
+                               reporter<int64_t>(progress)};
     Seeds seeds;
     {
         const GilReleased released;

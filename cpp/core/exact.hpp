@@ -31,10 +31,10 @@ double dot(const Row<V, I>& row, const Center& center) {
     return sum;
 }
 
-// |x - y|^2 of two sparse vectors feature by feature, for pairs so near that the expanded form would lose
-// its digits. The arguments have features, values and size, as a Row has.
-template <class A, class B>
-double direct_distance2(const A& x, const B& y) {
+// The sum of term(value of x, value of y) over the features that either of two sparse vectors has, in ascending order.
+// The vectors have features, values and size, as a Row has.
+template <class X, class Y, class Term>
+double sum_over_features(const X& x, const Y& y, const Term& term) {
     double sum = 0;
     int64_t px = 0, py = 0;
     while (px < x.size || py < y.size) {
@@ -42,9 +42,15 @@ double direct_distance2(const A& x, const B& y) {
         const int64_t fy = py < y.size ? int64_t(y.features[py]) : INT64_MAX;
         const double vx = fx <= fy ? double(x.values[px++]) : 0.0;
         const double vy = fy <= fx ? double(y.values[py++]) : 0.0;
-        sum += (vx - vy) * (vx - vy);
+        sum += term(vx, vy);
     }
     return sum;
+}
+
+// |x - y|^2 feature by feature, for pairs so near that the expanded form would lose its digits.
+template <class X, class Y>
+double direct_distance2(const X& x, const Y& y) {
+    return sum_over_features(x, y, [](double vx, double vy) { return (vx - vy) * (vx - vy); });
 }
 
 inline Row<double, int32_t> as_row(const Center& center) {

@@ -36,11 +36,4 @@ struct Merges {
 };
 Merges agglomerate(const Rows& rows, const AgglomerateOptions& options);
 
-// A minimum spanning tree of the rows by their squared distances (Prim 1957), in the order in which rows joined.
-struct TreeEdges {
-    std::vector<int64_t> from, to;
-    std::vector<double> distance2;
-};
-TreeEdges spanning_tree(const Rows& rows, bool unit, int n_threads, const std::function<void(int64_t)>& on_row);
-
 }  // namespace sparsecluster

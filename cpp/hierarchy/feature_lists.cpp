@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "core/clones.hpp"
+#include "core/exact.hpp"
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
@@ -71,24 +72,6 @@ void total_terms(const Term& term, const Rows& queries, int64_t begin, int64_t e
         queries.matrix());
 }
 
-namespace {
-
-template <class X, class Y, class Power>
-double sum_of_powers(const X& x, const Y& y, const Power& power) {
-    double sum = 0;
-    int64_t px = 0, py = 0;
-    while (px < x.size || py < y.size) {
-        const int64_t fx = px < x.size ? int64_t(x.features[px]) : INT64_MAX;
-        const int64_t fy = py < y.size ? int64_t(y.features[py]) : INT64_MAX;
-        const double vx = fx <= fy ? double(x.values[px++]) : 0.0;
-        const double vy = fy <= fx ? double(y.values[py++]) : 0.0;
-        sum += power(vx - vy);
-    }
-    return sum;
-}
-
-}  // namespace
-
 void pair_powers(const Rows& x, const Rows& y, const int64_t* one, const int64_t* other, int64_t n_pairs, double p,
                  double* out, int n_threads) {
     constexpr int64_t kBlock = 256;
@@ -99,11 +82,12 @@ void pair_powers(const Rows& x, const Rows& y, const int64_t* one, const int64_t
                     const auto a = left.row(one[k]);
                     const auto c = right.row(other[k]);
                     if (p == 2)
-                        out[k] = sum_of_powers(a, c, [](double gap) { return gap * gap; });
+                        out[k] = direct_distance2(a, c);
                     else if (p == 1)
-                        out[k] = sum_of_powers(a, c, [](double gap) { return std::abs(gap); });
+                        out[k] = sum_over_features(a, c, [](double va, double vc) { return std::abs(va - vc); });
                     else
-                        out[k] = sum_of_powers(a, c, [p](double gap) { return std::pow(std::abs(gap), p); });
+                        out[k] = sum_over_features(
+                            a, c, [p](double va, double vc) { return std::pow(std::abs(va - vc), p); });
                 }
             });
         },

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/exact.hpp"
 #include "core/rows.hpp"
 
 namespace sparsecluster {
@@ -22,16 +23,10 @@ inline std::vector<double> row_factors(const Rows& rows, bool unit) {
 // |a x - b y|^2, feature by feature.
 template <class X, class Y>
 double scaled_distance2(double a, const X& x, double b, const Y& y) {
-    double sum = 0;
-    int64_t px = 0, py = 0;
-    while (px < x.size || py < y.size) {
-        const int64_t fx = px < x.size ? int64_t(x.features[px]) : INT64_MAX;
-        const int64_t fy = py < y.size ? int64_t(y.features[py]) : INT64_MAX;
-        const double vx = fx <= fy ? a * double(x.values[px++]) : 0.0;
-        const double vy = fy <= fx ? b * double(y.values[py++]) : 0.0;
-        sum += (vx - vy) * (vx - vy);
-    }
-    return sum;
+    return sum_over_features(x, y, [=](double vx, double vy) {
+        const double gap = a * vx - b * vy;
+        return gap * gap;
+    });
 }
 
 }  // namespace sparsecluster

@@ -19,16 +19,10 @@ inline constexpr double kNearlyEqual = 0x1p-10;
 // Half the squared distance of two rows at unit length, feature by feature.
 template <class X, class Y>
 double direct_cosine_distance(const X& x, double x_norm, const Y& y, double y_norm) {
-    double sum = 0;
-    int64_t px = 0, py = 0;
-    while (px < x.size || py < y.size) {
-        const int64_t fx = px < x.size ? int64_t(x.features[px]) : INT64_MAX;
-        const int64_t fy = py < y.size ? int64_t(y.features[py]) : INT64_MAX;
-        const double vx = fx <= fy ? double(x.values[px++]) / x_norm : 0.0;
-        const double vy = fy <= fx ? double(y.values[py++]) / y_norm : 0.0;
-        sum += (vx - vy) * (vx - vy);
-    }
-    return 0.5 * sum;
+    return 0.5 * sum_over_features(x, y, [=](double vx, double vy) {
+               const double gap = vx / x_norm - vy / y_norm;
+               return gap * gap;
+           });
 }
 
 // A row spread out over all features, to be compared with many others.

@@ -129,7 +129,11 @@ public:
     int64_t missing(int64_t i) const { return k_ - size_[i]; }
     int64_t wanted(int64_t) const { return k_ + (one_set_ ? 1 : 0); }
     int64_t limit(int64_t) const { return n_rows_; }
-    bool considers(int64_t i, int64_t j) const { return !one_set_ || i != j; }
+    // Of many equal rows the first k are known before the distances of the others are computed.
+    bool considers(int64_t i, int64_t j) const {
+        if (one_set_ && i == j) return false;
+        return size_[i] < k_ || std::pair(0.0, int32_t(j)) < heaps_[i * k_];
+    }
     void found(int64_t i, int64_t j, double distance, int) {
         const auto heap = heaps_.begin() + i * k_;
         const std::pair<double, int32_t> neighbor(distance, int32_t(j));

@@ -40,7 +40,10 @@ public:
     int64_t missing(int64_t) const { return 1; }
     int64_t wanted(int64_t) const { return 0; }
     int64_t limit(int64_t) const { return int64_t(best.size()); }
-    bool considers(int64_t i, int64_t j) const { return component[i] != component[j]; }
+    // Whether an edge would leave the component, and could be lighter than the row's lightest if it had no length.
+    bool considers(int64_t i, int64_t j) const {
+        return component[i] != component[j] && make_edge(i, j, 0.0) < best[i];
+    }
     void found(int64_t i, int64_t j, double distance, int) {
         const Edge edge = make_edge(i, j, distance);
         if (edge < best[i]) best[i] = edge;

@@ -54,26 +54,6 @@ void check_merges(const Table& table, Linkage linkage, const Merges& merges) {
     }
 }
 
-// Of all rows, the sum of the edges by the definition (Prim).
-double naive_tree(const Table& table) {
-    std::vector<double> nearest(table.n_rows, INFINITY);
-    std::vector<bool> inside(table.n_rows, false);
-    double sum = 0;
-    int64_t row = 0;
-    for (int64_t joined = 1; joined < table.n_rows; ++joined) {
-        inside[row] = true;
-        int64_t next = -1;
-        for (int64_t i = 0; i < table.n_rows; ++i) {
-            if (inside[i]) continue;
-            nearest[i] = std::min(nearest[i], squared_distance(table.row(row), table.row(i), table.n_features));
-            if (next < 0 || nearest[i] < nearest[next]) next = i;
-        }
-        sum += nearest[next];
-        row = next;
-    }
-    return sum;
-}
-
 void check_tree(const Recipe& recipe) {
     const Table table = make_table(recipe);
     const Sample<float, int32_t> sample(table, recipe.sparse);
@@ -90,11 +70,6 @@ void check_tree(const Recipe& recipe) {
             check_merges(table, linkage, found.back());
         }
     }
-    const TreeEdges edges = spanning_tree(rows, false, 3, nullptr);
-    double sum = 0;
-    for (const double distance2 : edges.distance2) sum += distance2;
-    check(close(sum, naive_tree(table), std::max(sum, 1.0)), "a spanning tree is not the shortest");
-
     const FeatureLists lists = lists_of(rows, nullptr);
     std::vector<double> products(table.n_rows * table.n_rows);
     total_terms(Product(), rows, 0, table.n_rows, lists, products.data(), 3);

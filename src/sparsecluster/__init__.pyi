@@ -1,6 +1,6 @@
 from .density.dbscan import DBSCAN
 from .density.hdbscan import HDBSCAN
-from .distances import pairwise
+from .distances.pairwise import pairwise
 from .formats.text import TextOptions
 from .hierarchy.agglomerative import AgglomerativeClustering
 from .hierarchy.newick import read_newick

@@ -1,13 +1,14 @@
 """The commands neighbors and dbscan, and what other commands make of their models."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from support.compare import same
 
-from sparsecluster import DBSCAN, HDBSCAN, knn_graph, radius_graph, suggest_eps
+from sparsecluster import DBSCAN, HDBSCAN, knn_graph, radius_graph, read, suggest_eps
 from sparsecluster.cli import app
 
 
@@ -89,10 +90,34 @@ def test_labels_go_to_standard_output(run, X):
 def test_models_without_centers_are_refused_where_these_are_needed(run, X):
     DBSCAN().fit(X).save("db")
     HDBSCAN().fit(X).save("hdb")
-    assert "no centers to report on" in run("report", "db")[2]
-    assert (
-        "--join needs a model with centers" in run("predict", "db", "x.npz", "--join", "j.csv")[2]
-    )
+    assert "--zero-rows needs a model" in run("predict", "db", "x.npz", "--zero-rows", "first")[2]
     assert "knows no cluster of others" in run("predict", "hdb", "x.npz")[2]
     assert run("inspect", "hdb")[0] == 0
     assert "--eps must be" in run("dbscan", "x.npz", "--eps", 0)[2]
+
+
+def test_clusters_are_joined_to_the_data_without_distances(run):
+    rows = ["name,text", "a,red apple", "b,red apple pie", "c,blue sky", "d,blue sky sea", "e,odd"]
+    Path("x.csv").write_text("\n".join(rows) + "\n")
+    options = ["--eps", 0.5, "--min-samples", 2]
+    status, out, _ = run("dbscan", "x.csv", *options, "--join", "j.csv", "--model", "m", "--json")
+    assert status == 0
+    found = DBSCAN(0.5, min_samples=2).fit(read("x.csv")).labels_
+    expected = [f"{row},{label}" for row, label in zip(rows, ["cluster", *found], strict=True)]
+    assert Path("j.csv").read_text().splitlines() == expected
+    told = json.loads(out)
+    assert told["join"] == "j.csv"
+    assert told["top_terms"][0][:2] == ["apple", "red"]
+    assert run("predict", "m", "x.csv", "--join", "p.csv")[0] == 0
+    assert Path("p.csv").read_text().splitlines() == expected
+    assert "--metalabels" in run("dbscan", "x.csv", "--join", "q.csv", "--metalabels")[2]
+
+
+def test_report_shows_noise_and_with_data_how_far_neighbors_are(run, X):
+    run("dbscan", "x.npz", "--eps", 0.4, "--min-samples", 3, "--model", "m.st")
+    status, out, _ = run("report", "m.st", "--json")
+    assert status == 0
+    assert json.loads(out)["clusters"] == DBSCAN(0.4, min_samples=3).fit(X).n_clusters_
+    assert "Pass the data" in Path("m.html").read_text()
+    assert json.loads(run("report", "m.st", "x.npz", "--json")[1])["rows"] == 200
+    assert "distance of each row to its neighbor 2" in Path("m.html").read_text()

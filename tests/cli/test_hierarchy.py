@@ -46,6 +46,14 @@ def test_files_hold_what_the_library_finds(run):
     assert len(read_newick(Path("t").read_text()).leaves) == 12
 
 
+def test_clusters_are_joined_to_the_data(run):
+    run("hierarchy x.txt -k 2 --join j.csv")
+    expected = AgglomerativeClustering(2).fit(read("x.txt")).labels_
+    lines = Path("j.csv").read_text().splitlines()
+    assert lines[0] == "row,cluster,text"
+    assert [int(line.split(",")[1]) for line in lines[1:]] == expected.tolist()
+
+
 def test_json_has_the_tree_and_the_clusters(run):
     found = json.loads(run("hierarchy x.txt -k 2 --tfidf --unit --json").out)
     assert found["sizes"] == [6, 6]

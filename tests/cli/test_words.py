@@ -132,7 +132,8 @@ def test_the_number_of_clusters_has_short_names(folder, capfd, option):
     assert json.loads(capfd.readouterr().out)["clusters"] == 4
 
 
-def test_help_of_a_command_by_word_and_by_option(capfd):
+def test_help_of_a_command_by_word_and_by_option(capfd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # as the tests whose console may be in use still
     app.meta(["fit", "--help"])
     by_option = capfd.readouterr().out
     app.meta(["help", "fit"])

@@ -10,7 +10,7 @@ from sklearn.cluster import DBSCAN as Reference
 from support.data import KINDS, csr, directions, problem
 from support.near import distances, gap_near
 
-from sparsecluster import DBSCAN, ModelFileError, load_model, radius_graph
+from sparsecluster import DBSCAN, ModelFileError, k_distances, load_model, radius_graph
 
 METRICS = ("cosine", "euclidean")
 
@@ -194,3 +194,12 @@ def test_callback_gets_shares_and_verbose_a_line(capsys):
     DBSCAN(0.4, callback=shares.append, verbose=1).fit(csr(problem("unit")[0]))
     assert all(0 <= share <= 1 for share in shares)
     assert "of noise" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_rows_whose_k_distance_is_within_eps_are_core(metric):
+    X = sp.random_array((100, 20), density=0.2, format="csr", rng=3)
+    model = DBSCAN(0.5, min_samples=4, metric=metric).fit(X)
+    near = np.flatnonzero(model.k_distances(X) <= 0.5)
+    assert np.array_equal(near, model.core_sample_indices_)
+    assert np.array_equal(model.k_distances(X, 7), k_distances(X, 7, metric=metric))

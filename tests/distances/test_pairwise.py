@@ -6,11 +6,11 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import cosine_distances, rbf_kernel
 from support.data import csr
 
 from sparsecluster import pairwise
-from sparsecluster.distances import METRICS
+from sparsecluster.distances.metrics import METRICS
 
 SCIPY = {
     "euclidean": ("euclidean", {}),
@@ -104,7 +104,24 @@ def test_any_number_of_threads_gives_the_same_bits(metric):
 
 
 def test_row_of_zeros_is_at_1_from_all_others_by_cosine():
-    assert pairwise(csr(np.array([[0.0, 0], [1, 2]])), metric="cosine").tolist() == [[1, 1], [1, 0]]
+    X = csr(np.array([[0.0, 0], [1, 2], [0, 0]]))
+    found = pairwise(X, metric="cosine")
+    assert found.tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    assert np.array_equal(found, cosine_distances(X))
+
+
+@pytest.mark.parametrize("factor", [1e-160, 1e-100, 1e100, 1e140])
+def test_cosine_does_not_depend_on_lengths(factor):
+    X = np.random.default_rng(1).random((20, 6)) - 0.3
+    lengths = np.where(np.arange(20) % 2, factor, 1.0)[:, None]
+    expected = pairwise(X, metric="cosine")
+    np.testing.assert_allclose(pairwise(X * lengths, metric="cosine"), expected, atol=1e-14)
+
+
+def test_cosine_of_rows_nearly_alike_has_its_digits():
+    angle = 1e-9
+    X = np.array([[1.0, 0.0], [1.0, angle]])
+    assert pairwise(X, metric="cosine")[0, 1] == pytest.approx(angle**2 / 2, rel=1e-6)
 
 
 def test_hamming_distance_compares_categories():
@@ -153,3 +170,18 @@ def test_result_is_never_made_where_it_does_not_fit():
     X = sp.csr_array((100_000, 5))
     with pytest.raises(ValueError, match="80 GB"):
         pairwise(X, metric="euclidean", memory_limit="1GB")
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-100, 1e100, 1e140])
+@pytest.mark.parametrize(("metric", "options"), [("euclidean", {}), ("minkowski", {"p": 7.5})])
+def test_distances_scale_with_the_values(metric, options, factor):
+    X = np.random.default_rng(2).random((12, 5))
+    expected = pairwise(X, metric=metric, **options)
+    found = pairwise(X * factor, X[:4] * factor, metric=metric, **options)
+    np.testing.assert_allclose(found / factor, expected[:, :4], rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("p", [0.5, 21, np.inf, np.nan, "2"])
+def test_powers_that_lose_digits_are_refused(p):
+    with pytest.raises(ValueError, match="p must be"):
+        pairwise(np.eye(3), metric="minkowski", p=p)

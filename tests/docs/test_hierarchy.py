@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsecluster.distances import METRICS
+from sparsecluster.distances.metrics import METRICS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hierarchy.md").read_text()
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist, squareform
 from support.data import csr
 
-from sparsecluster import AgglomerativeClustering, load_model
+from sparsecluster import AgglomerativeClustering, load_model, read_newick
 from sparsecluster.hierarchy.merging import LINKAGES
 
 SQUARE = squareform(pdist(np.random.default_rng(0).normal(size=(6, 2))))
@@ -124,3 +124,15 @@ def test_file_with_something_else_than_a_tree_is_refused(tmp_path):
     model.save(tmp_path / "model")
     with pytest.raises(ValueError, match="no tree"):
         load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("X", ["Peter", np.eye(3), csr(np.eye(3)), [1, 2], [], b"ab"])
+def test_edit_distances_need_strings(X):
+    with pytest.raises(ValueError, match="sequence of str"):
+        AgglomerativeClustering(linkage="single", metric="edit").fit(X)
+
+
+@pytest.mark.parametrize("text", ["(a,b);(c,d);", "(a:nan,b:1);", "(a:inf,b:1);", "a;b"])
+def test_newick_text_of_no_tree_is_refused(text):
+    with pytest.raises(ValueError, match="Newick text"):
+        read_newick(text)

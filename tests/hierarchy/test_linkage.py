@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from support.data import csr
 
 from sparsecluster import AgglomerativeClustering, KMeans, pairwise
-from sparsecluster.distances import METRICS
+from sparsecluster.distances.metrics import METRICS
 from sparsecluster.hierarchy.merging import BY_SUMS, LINKAGES
 
 OPTIONS = {"minkowski": {"p": 3.0}}
@@ -71,6 +71,28 @@ def test_heights_and_cophenetic_distances_are_those_of_scipy(metric, linkage_nam
     found = fitted(csr(X), linkage_name, metric)
     np.testing.assert_allclose(found.linkage_[:, 2], expected[:, 2], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.cophenetic(), cophenet(expected), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
+def test_single_linkage_needs_no_memory_for_pairs(metric):
+    X = rows(6, 80)
+    expected = linkage(all_distances(X, metric), "single")
+    assert_same_tree(fitted(csr(X), "single", metric, memory_limit=1).linkage_, expected)
+
+
+def test_heights_of_squares_are_not_rounded_twice():
+    X = np.array([[0.0, 0], [1, 1], [3, 4], [7, 7]])
+    assert fitted(csr(X), "single", "sqeuclidean").linkage_[:, 2].tolist() == [2, 13, 25]
+
+
+@pytest.mark.parametrize("linkage_name", ["single", "average", "complete"])
+@pytest.mark.parametrize("factor", [1e-160, 1e140])
+def test_directions_do_not_depend_on_lengths(linkage_name, factor):
+    X = rows(7, 40)
+    lengths = np.where(np.arange(40) % 3, factor, 1.0)[:, None]
+    expected = fitted(csr(X), linkage_name, "cosine").linkage_
+    found = fitted(csr(X * lengths), linkage_name, "cosine").linkage_
+    np.testing.assert_allclose(found[:, 2], expected[:, 2], rtol=1e-9)
 
 
 @pytest.mark.parametrize("linkage_name", LINKAGES)

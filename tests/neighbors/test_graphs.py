@@ -12,6 +12,8 @@ from support.data import KINDS, LAYOUTS, csr, problem
 from support.near import assert_sorted_graph, distances, gap_near
 
 from sparsecluster import _core, convert, knn_graph, open_store, radius_graph, read
+from sparsecluster.neighbors import trees
+from sparsecluster.neighbors.search import entered_search
 from sparsecluster.rows.rows import as_rows
 
 METRICS = ("cosine", "euclidean")
@@ -198,3 +200,34 @@ def test_real_rows_have_the_neighbors_of_scikit_learn(name, real_data):
     expected = NearestNeighbors(n_neighbors=10, metric="cosine").fit(X).kneighbors()[0]
     found = knn_graph(X, 10, include_self=False).data.reshape(-1, 10)
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("layout", [csr, np.asarray], ids=["sparse", "dense"])
+def test_of_many_equal_rows_the_first_are_the_nearest(layout):
+    X = np.repeat(np.eye(3), [40, 2, 60], axis=0)
+    graph = knn_graph(layout(X), 4, metric="euclidean", include_self=False)
+    nearest = graph.indices.reshape(-1, 4)
+    assert nearest[2].tolist() == [0, 1, 3, 4]
+    assert nearest[30].tolist() == [0, 1, 2, 3]
+    assert nearest[40].tolist() == [41, 0, 1, 2]
+    assert nearest[101].tolist() == [42, 43, 44, 45]
+
+
+def test_tied_rows_that_are_too_many_for_a_tree_are_scanned():
+    X = np.random.default_rng(0).integers(0, 4, (trees.LEAST_ROWS, 2)).astype(float)
+    search = entered_search(X, metric="euclidean", n_threads=2, memory_limit=None, progress=None)
+    assert trees.useful(search)
+    assert trees.nearest(search, 3) is None
+    expected = knn_graph(csr(X), 3, metric="euclidean")
+    assert same(knn_graph(X, 3, metric="euclidean"), expected)
+
+
+def test_blocks_of_a_tree_do_not_show(monkeypatch):
+    X = np.random.default_rng(1).random((trees.LEAST_ROWS, 3))
+    expected = radius_graph(csr(X), 0.06, metric="euclidean")
+    shares = []
+    for most in (1, 1000):
+        monkeypatch.setattr(trees, "MOST_FOUND", most)
+        found = radius_graph(X, 0.06, metric="euclidean", progress=shares.append)
+        assert same(found, expected)
+    assert max(shares) == 1

@@ -44,3 +44,11 @@ def test_heights_are_those_of_single_linkage(metric):
 def test_wrong_min_samples_are_refused(min_samples):
     with pytest.raises(ValueError, match="min_samples"):
         minimum_spanning_tree(np.eye(3), min_samples=min_samples)
+
+
+def test_equal_rows_hang_on_the_first_of_them():
+    X = np.repeat(np.array([[0.0, 1], [3, 1]]), [30, 20], axis=0)
+    tree = minimum_spanning_tree(csr(X), metric="euclidean")
+    assert tree.first.tolist() == [0] * 29 + [30] * 19 + [0]
+    assert tree.second.tolist() == [*range(1, 30), *range(31, 50), 30]
+    assert tree.weights.tolist() == [0.0] * 48 + [3.0]

@@ -43,7 +43,24 @@ def cluster_sizes(estimator: Any) -> list[int] | None:
         return [int(n) for n in estimator.counts_]
     if not hasattr(estimator, "labels_"):
         return None
-    return [int(n) for n in np.bincount(estimator.labels_, minlength=estimator.n_clusters_)]
+    clustered = estimator.labels_[estimator.labels_ >= 0]  # the rest is noise
+    return [int(n) for n in np.bincount(clustered, minlength=estimator.n_clusters_)]
+
+
+def terms_of_labels(estimator: Any, rows: Any, most: int) -> list[list[str]] | None:
+    """What the rows of each cluster have most of, where columns have names: for models without
+    centers."""
+    from sparsecluster.report.labelled import label_terms
+
+    if rows.feature_names is None:
+        return None
+    clusters = estimator.labels_, int(estimator.n_clusters_)
+    return label_terms(rows.matrix, *clusters, rows.feature_names, most)
+
+
+def terms_column(top_terms: list[list[str]] | None) -> list[tuple[str, list[str]]]:
+    """These terms as a column of the table."""
+    return [] if top_terms is None else [("top terms", [", ".join(one) for one in top_terms])]
 
 
 def phases_of(estimator: Any) -> dict[str, float]:

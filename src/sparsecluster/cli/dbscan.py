@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from sparsecluster.cli.clusters import terms_column, terms_of_labels
 from sparsecluster.cli.densities import (
     density_lines,
     density_summary,
@@ -17,10 +18,11 @@ from sparsecluster.cli.densities import (
 )
 from sparsecluster.cli.fit import read_rows
 from sparsecluster.cli.inputs import Data, Inputs
-from sparsecluster.cli.joining import OUTPUT
-from sparsecluster.cli.labels import check_ending, write_labels
-from sparsecluster.cli.options import Preparing, Reading, Running
+from sparsecluster.cli.joining import OUTPUT, Joining
+from sparsecluster.cli.labels import check_ending
+from sparsecluster.cli.options import Preparing, Reading, Running, Shown
 from sparsecluster.cli.outputs import STDOUT, check_outputs
+from sparsecluster.cli.results import write_results, written_fields, written_lines
 from sparsecluster.cli.screen import Screen
 
 
@@ -34,6 +36,8 @@ def dbscan(
     memory_limit: str | None = None,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     labels: Annotated[str | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
+    joining: Joining = Joining(),
+    terms: Annotated[Shown, Parameter(group=OUTPUT)] = 8,
     reading: Reading = Reading(),
     preparing: Preparing = Preparing(),
     running: Running = Running(),
@@ -56,24 +60,26 @@ def dbscan(
     memory_limit
         Memory beyond the data, like 2GB; by default half of what is free.
     model
-        Write the model to this file, for predict and inspect.
+        Write the model to this file, for predict, report and inspect.
     labels
         Write the cluster of each row: .npy, .csv, .txt, .parquet, or - for standard output.
+    terms
+        How many terms to show for each cluster, where the columns have names.
     """
     from sparsecluster import DBSCAN
-    from sparsecluster import k_distances as distances_of
-    from sparsecluster.prepare.join_text import Results
 
     check_ending(labels)
     inputs = Inputs(data)
-    check_outputs(inputs=inputs.paths, files=[model, labels])
+    check_outputs(inputs=inputs.paths, files=[model, labels, joining.join])
+    join = joining.plan(inputs.given, reading, distances=False, metalabels=preparing.metalabels)
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
-    options: dict[str, Any] = {
-        "metric": metric,
-        "n_threads": running.threads,
-        "memory_limit": memory_limit,
-    }
-    estimator = DBSCAN(eps, min_samples=min_samples, **options)
+    estimator = DBSCAN(
+        eps,
+        min_samples=min_samples,
+        metric=metric,
+        n_threads=running.threads,
+        memory_limit=memory_limit,
+    )
     estimator.check_parameters()
     preparing.transformer()
     with screen.warnings_in_words():
@@ -82,33 +88,32 @@ def dbscan(
         with screen.progress("clustering") as show:
             estimator.callback = show if screen.shows_progress else None
             estimator.fit(rows)
-        estimator.callback = None
         seconds = time.perf_counter() - started
         near = None
         if k_distances and rows.n_rows > 1:
             k = min(max(min_samples - 1, 1), rows.n_rows - 1)
             with screen.progress("measuring neighbors") as show:
-                near = distance_summary(distances_of(rows, k, progress=show, **options), k)
-    if model is not None:
-        estimator.save(model)
-    if labels is not None:
-        write_labels(labels, Results(estimator.labels_, ids=rows.ids).pieces())
+                estimator.callback = show
+                near = distance_summary(estimator.k_distances(rows, k), k)
+        estimator.callback = None
+    write_results(estimator, rows, model=model, labels=labels, join=join)
     summary = density_summary(estimator)
+    top_terms = terms_of_labels(estimator, rows, terms)
     screen.result(
         {
             "rows": rows.n_rows,
             "columns": rows.n_features,
             **summary,
+            "top_terms": top_terms,
             "eps": eps,
             "min_samples": min_samples,
             "metric": metric,
             "k_distances": near,
             "seconds": seconds,
-            "model": model and str(model),
-            "labels": labels,
+            **written_fields(model, labels, join),
         },
-        *density_lines(summary, rows.n_rows),
+        *density_lines(estimator, summary, *terms_column(top_terms)),
         *([] if near is None else distance_lines(near)),
         f"{seconds:.2f} s",
-        *([f"model: {model}"] if model else []),
+        *written_lines(model, join),
     )

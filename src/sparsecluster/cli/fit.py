@@ -12,7 +12,7 @@ from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
-from sparsecluster.cli.labels import check_ending, write_labels
+from sparsecluster.cli.labels import check_ending
 from sparsecluster.cli.models import check_data
 from sparsecluster.cli.options import (
     Clusters,
@@ -25,6 +25,7 @@ from sparsecluster.cli.options import (
 )
 from sparsecluster.cli.outputs import STDOUT, check_outputs
 from sparsecluster.cli.progress import Iterations
+from sparsecluster.cli.results import write_results, written_fields, written_lines
 from sparsecluster.cli.screen import Screen
 from sparsecluster.cli.starting import STARTING, Starting
 from sparsecluster.cli.words import option_name
@@ -76,7 +77,6 @@ def fit(
         How to start: the name of a method, or a file (.npz, .npy) with one center per row.
     """
     from sparsecluster import read
-    from sparsecluster.prepare.join_text import Results
 
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
@@ -89,9 +89,7 @@ def fit(
     )
     if centers and (useless := given_options(starting)):
         raise ValueError(f"{option_name(next(iter(useless)))} has no effect with --init {init}.")
-    if joining.join is not None and preparing.metalabels:
-        raise ValueError("--join cannot be combined with --metalabels: rows are not those of data.")
-    join = joining.plan(inputs.given, reading)
+    join = joining.plan(inputs.given, reading, metalabels=preparing.metalabels)
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     given |= {
         "n_clusters": clusters,
@@ -115,15 +113,7 @@ def fit(
             estimator.fit(rows)
         estimator.callback = None
     seconds = time.perf_counter() - started
-    if model is not None:
-        estimator.save(model)
-    if labels is not None:
-        write_labels(labels, Results(estimator.labels_, ids=rows.ids).pieces())
-    if join is not None:
-        distances = estimator.label_distances(rows, estimator.labels_)
-        with join.writing() as write:
-            for piece in Results(estimator.labels_, distances, rows.ids).pieces():
-                write(piece)
+    write_results(estimator, rows, model=model, labels=labels, join=join)
     screen.result(
         {
             "rows": rows.n_rows,
@@ -132,9 +122,7 @@ def fit(
             **fit_summary(estimator, terms),
             "seconds": seconds,
             "seconds_by_phase": {"reading": started - begun, **phases_of(estimator)},
-            "model": model and str(model),
-            "labels": labels,
-            "join": join and str(join.out),
+            **written_fields(model, labels, join),
             "checkpoint": clustering.checkpoint and str(clustering.checkpoint),
         },
         *clusters_table(estimator, terms),
@@ -142,8 +130,7 @@ def fit(
         f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
         f"{seconds:.2f} s",
         *_read_as(inputs, rows),
-        *([f"model: {model}"] if model else []),
-        *([f"joined: {join.out}"] if join else []),
+        *written_lines(model, join),
     )
 
 

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from sparsecluster.cli.clusters import clusters_table, tree_summary
+from sparsecluster.cli.clusters import (
+    clusters_table,
+    terms_column,
+    terms_of_labels,
+    tree_summary,
+)
 from sparsecluster.cli.fit import read_rows
 from sparsecluster.cli.inputs import Data, Inputs
-from sparsecluster.cli.joining import OUTPUT
-from sparsecluster.cli.labels import check_ending, write_labels
+from sparsecluster.cli.joining import OUTPUT, Joining
+from sparsecluster.cli.labels import check_ending
 from sparsecluster.cli.options import Preparing, Reading, Running, Seed, Shown
 from sparsecluster.cli.outputs import STDOUT, check_outputs
+from sparsecluster.cli.results import write_results, written_fields, written_lines
 from sparsecluster.cli.screen import Screen
 from sparsecluster.rows.errors import counted
 
@@ -44,6 +50,7 @@ def hierarchy(
     memory_limit: str | None = None,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     labels: Annotated[str | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
+    joining: Joining = Joining(),
     newick: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     terms: Annotated[Shown, Parameter(group=OUTPUT)] = 8,
     reading: Reading = Reading(),
@@ -85,15 +92,11 @@ def hierarchy(
         How many terms to show for each cluster, where the columns have names.
     """
     from sparsecluster import AgglomerativeClustering
-    from sparsecluster.prepare.join_text import Results
 
     check_ending(labels)
     inputs = Inputs(data)
-    check_outputs(inputs=inputs.paths, files=[model, labels, newick])
-    if preparing.metalabels and labels is not None:
-        raise ValueError(
-            "--labels cannot be combined with --metalabels: rows are not those of data."
-        )
+    check_outputs(inputs=inputs.paths, files=[model, labels, joining.join, newick])
+    join = joining.plan(inputs.given, reading, distances=False, metalabels=preparing.metalabels)
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = AgglomerativeClustering(
         clusters,
@@ -119,13 +122,10 @@ def hierarchy(
             estimator.fit(rows)
         estimator.callback = None
     seconds = time.perf_counter() - started
-    if model is not None:
-        estimator.save(model)
-    if labels is not None:
-        write_labels(labels, Results(estimator.labels_, ids=rows.ids).pieces())
+    write_results(estimator, rows, model=model, labels=labels, join=join)
     if newick is not None:
         _write_tree(newick, estimator, rows)
-    top_terms = _top_terms(estimator, rows, terms)
+    top_terms = terms_of_labels(estimator, rows, terms)
     screen.result(
         {
             "rows": rows.n_rows,
@@ -135,16 +135,15 @@ def hierarchy(
             "top_terms": top_terms,
             "seconds": seconds,
             "seconds_by_phase": {"reading": started - begun, "total": seconds},
-            "model": model and str(model),
-            "labels": labels,
+            **written_fields(model, labels, join),
             "newick": newick and str(newick),
         },
-        *clusters_table(estimator, terms, *_columns(top_terms)),
+        *clusters_table(estimator, terms, *terms_column(top_terms)),
         f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
         f"{counted(len(estimator.linkage_), 'merge')}, cut above {estimator.height_:.6g}, "
         f"{seconds:.2f} s",
         *_inverted(estimator),
-        *([f"model: {model}"] if model else []),
+        *written_lines(model, join),
         *([f"tree: {newick}"] if newick else []),
     )
 
@@ -155,31 +154,9 @@ def _inverted(estimator: Any) -> list[str]:
     return [f"{counted(n, 'merge')} lower than one below (inversions of the linkage)"] if n else []
 
 
-def _columns(top_terms: list[list[str]] | None) -> list[tuple[str, list[str]]]:
-    return [] if top_terms is None else [("top terms", [", ".join(one) for one in top_terms])]
-
-
 def _write_tree(path: Path, estimator: Any, rows: Rows) -> None:
     from sparsecluster.storage.atomic import atomic_file
 
     names = None if estimator.first or rows.ids is None else rows.ids.tolist()
     with atomic_file(path) as partial:
         partial.write_text(estimator.newick(names) + "\n", encoding="utf-8")
-
-
-def _top_terms(estimator: Any, rows: Rows, most: int) -> list[list[str]] | None:
-    """The columns of the largest means of each cluster, where columns have names."""
-    import numpy as np
-    import scipy.sparse as sp
-
-    if rows.feature_names is None:
-        return None
-    entries = (np.ones(rows.n_rows), (estimator.labels_, np.arange(rows.n_rows)))
-    members = sp.csr_array(entries, shape=(estimator.n_clusters_, rows.n_rows))
-    sums = sp.csr_array(members @ rows.matrix)
-    found = []
-    for begin, end in zip(sums.indptr[:-1], sums.indptr[1:], strict=True):
-        order = np.argsort(-sums.data[begin:end], kind="stable")[:most]
-        order = order[sums.data[begin:end][order] > 0]
-        found.append([str(rows.feature_names[one]) for one in sums.indices[begin:end][order]])
-    return found

@@ -106,7 +106,7 @@ def _density(estimator: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
     found = density_summary(estimator)
     summary = _model_summary(estimator, path, {**found, "rows": len(estimator.labels_)})
     rows = _model_rows(estimator, summary, [("columns", f"{summary['columns']:,}")])
-    return summary, [_grid(rows), *density_lines(found, summary["rows"])]
+    return summary, [_grid(rows), *density_lines(estimator, found)]
 
 
 def _tree_model(path: Path, estimator: Any, terms: int) -> tuple[dict[str, Any], list[Any]]:

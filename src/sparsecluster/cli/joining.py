@@ -27,8 +27,9 @@ class Joining:
         Parameter(
             group=OUTPUT,
             allow_leading_hyphen=True,
-            help="Write the data again to this file, with the cluster of each row and its distance "
-            "to the center: csv, jsonl, parquet and h5ad as they are, others as a .csv file.",
+            help="Write the data again to this file, with the cluster of each row and, where "
+            "clusters have centers, its distance to the center: csv, jsonl, parquet and h5ad as "
+            "they are, others as a .csv file.",
         ),
     ] = None
     join_column: Annotated[
@@ -36,7 +37,15 @@ class Joining:
         Parameter(group=OUTPUT, help="Name of the column with the clusters; cluster by default."),
     ] = None
 
-    def plan(self, data: Any, reading: Reading, like: Any = None) -> Join | None:
+    def plan(
+        self,
+        data: Any,
+        reading: Reading,
+        *,
+        like: Any = None,
+        distances: bool = True,
+        metalabels: bool = False,
+    ) -> Join | None:
         """What is to be written, once it is checked; None where nothing is."""
         if self.join is None:
             if self.join_column is not None:
@@ -44,7 +53,18 @@ class Joining:
             return None
         if str(self.join) == STDOUT:
             raise ValueError("--join needs a file. --labels - writes to standard output.")
+        if metalabels:
+            raise ValueError(
+                "--join cannot be combined with --metalabels: rows are not those of data."
+            )
         from sparsecluster.prepare.join import Join
 
         column = "cluster" if self.join_column is None else self.join_column
-        return Join(data, self.join, column=column, like=like, options=reading.given())
+        return Join(
+            data,
+            self.join,
+            column=column,
+            distances=distances,
+            like=like,
+            options=reading.given(),
+        )

@@ -27,9 +27,7 @@ def has_centers(estimator: Any) -> bool:
     return hasattr(type(estimator), "transform")
 
 
-def open_model(
-    name: str, model: Path, data: Path | None, *, reports: bool = False, predicts: bool = False
-) -> Any:
+def open_model(name: str, model: Path, data: Path | None, *, predicts: bool = False) -> Any:
     """Load the model of a command `name MODEL DATA`; refuses the two in the wrong order, and a
     model without what the command needs."""
     from sparsecluster import load_model
@@ -39,16 +37,10 @@ def open_model(
             f"{model} is not a model, and {data} is one. Did you mean {command(name, data, model)}?"
         )
     estimator = load_model(model)
-    kind = type(estimator).__name__
-    if reports and not has_centers(estimator) and not hasattr(estimator, "linkage_"):
-        raise ValueError(
-            f"{model} is a {kind} model, which has no centers to report on. Did you mean "
-            f"{command('inspect', model)}?"
-        )
     if predicts and not hasattr(estimator, "predict"):
         raise ValueError(
-            f"{model} is a {kind} model: it has labels for the rows that it was fitted to, and "
-            f"knows no cluster of others."
+            f"{model} is a {type(estimator).__name__} model: it has labels for the rows that it "
+            f"was fitted to, and knows no cluster of others."
         )
     return estimator
 

@@ -42,7 +42,7 @@ def predict(
     Parameters
     ----------
     model
-        A model that fit wrote.
+        A model that fit or dbscan wrote.
     data
         A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
         folder of files, or - for standard input.
@@ -67,12 +67,12 @@ def predict(
     screen = Screen(running, summary_to_stderr=labels == STDOUT)
     estimator = open_model("predict", model, inputs.path, predicts=True)
     estimator.n_threads = running.threads
-    if not has_centers(estimator) and (zero_rows is not None or joining.join is not None):
-        option = "--zero-rows" if zero_rows is not None else "--join"
-        raise ValueError(f"{option} needs a model with centers, and {model} has none.")
+    centers = has_centers(estimator)
+    if zero_rows is not None and not centers:
+        raise ValueError(f"--zero-rows needs a model with centers, and {model} has none.")
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
-    join = joining.plan(inputs.given, reading, like=estimator)
+    join = joining.plan(inputs.given, reading, like=estimator, distances=centers)
     options: dict[str, Any] = {
         "missing_columns": missing_columns,
         "n_threads": running.threads,
@@ -83,7 +83,8 @@ def predict(
         for rows in read_blocks(inputs.given, like=estimator, progress=show, **options):
             found = Results(estimator.predict(rows), ids=rows.ids)
             if write is not None:
-                write(found._replace(distances=estimator.label_distances(rows, found.labels)))
+                distances = estimator.label_distances(rows, found.labels) if centers else None
+                write(found._replace(distances=distances))
             yield found
 
     with (

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sparsecluster.cli.models import open_model
+from sparsecluster.cli.models import has_centers, open_model
 from sparsecluster.cli.options import Reading, Running, Shown
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
@@ -28,12 +28,13 @@ def report(
     """Write a page about a model: how the fit went, and its clusters with sizes and top terms.
 
     With data it also shows how far their rows are from the centers, and which are nearest. They are
-    read as the training data were, block by block, so they may be larger than memory.
+    read as the training data were, block by block, so they may be larger than memory. For a model
+    of dbscan it shows how far the rows are from their neighbors; they are read into memory.
 
     Parameters
     ----------
     model
-        A model that fit wrote.
+        A model that fit, dbscan or hierarchy wrote.
     data
         A store, or a file as convert takes it; for text, the nearest documents are shown.
     out
@@ -43,7 +44,7 @@ def report(
     examples
         How many of the rows nearest to each center to show.
     """
-    from sparsecluster import make_report, read_blocks
+    from sparsecluster import make_report, read, read_blocks
     from sparsecluster.prepare.read import read_documents
 
     out = model.with_suffix(".html") if out is None else out
@@ -51,15 +52,16 @@ def report(
     if data is None and reading != Reading():
         raise ValueError("Options for reading have no effect without data.")
     screen = Screen(running)
-    estimator = open_model("report", model, data, reports=True)
+    estimator = open_model("report", model, data)
     estimator.n_threads = running.threads
     rows, texts, title, about = None, None, model.name, f"reporting on {model.name}"
     with screen.warnings_in_words(), screen.progress(about, data) as show:
         if data is not None:
             options = reading.given()
-            threads = running.threads
-            rows = read_blocks(data, like=estimator, n_threads=threads, progress=show, **options)
-            texts = read_documents(data, like=estimator, **options)
+            reader = read_blocks if has_centers(estimator) else read
+            rows = reader(data, like=estimator, n_threads=running.threads, progress=show, **options)
+            if has_centers(estimator):
+                texts = read_documents(data, like=estimator, **options)
             title += f" with {data.name}"
         made = make_report(
             estimator, rows, terms=terms, examples=examples, texts=texts, title=title

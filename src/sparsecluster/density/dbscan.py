@@ -171,12 +171,15 @@ class DBSCAN(DensityEstimator):
         """Find the clusters of X and return the label of each row."""
         return self.fit(X, sample_weight=sample_weight, feature_names=feature_names).labels_
 
+    def _n_near(self) -> int:
+        return self.min_samples
+
     def predict(self, X: Any) -> np.ndarray:
         """The cluster of the nearest core row of each row, if that is within `eps`; else -1.
 
-        Core rows get their own clusters. A border row of the fit may get another cluster than its
-        own, where it is nearer to a core row of that. Of core rows at equal distances the first
-        counts.
+        Core rows get their own clusters, except for rows of zeros by cosine, which are at 1 from
+        every row. A border row of the fit may get another cluster than its own, where it is nearer
+        to a core row of that. Of core rows at equal distances the first counts.
 
         Parameters
         ----------

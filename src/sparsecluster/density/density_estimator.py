@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster.base import SparseEstimator
+from sparsecluster.neighbors.k_distances import kth_distances
 from sparsecluster.neighbors.search import SEARCH_METRICS, Search, make_search
 from sparsecluster.rows.checks import check_feature_names
 from sparsecluster.rows.errors import counted
@@ -26,6 +29,7 @@ class DensityEstimator(ClusterMixin, SparseEstimator):
     _fitted = SparseEstimator._fitted | {"labels_": LABELS, "metric_": TEXT, "seconds_": SECONDS}
 
     metric: str
+    metric_: str
     labels_: np.ndarray
 
     @property
@@ -37,6 +41,49 @@ class DensityEstimator(ClusterMixin, SparseEstimator):
     def n_noise_(self) -> int:
         """Rows that are in no cluster."""
         return int(np.count_nonzero(self.labels_ < 0))
+
+    @property
+    def neighbor_rank(self) -> int:
+        """Which neighbor must be near where a row is to be core, itself not counted."""
+        return max(self._n_near() - 1, 1)
+
+    @abstractmethod
+    def _n_near(self) -> int:
+        """Rows, itself included, that make a row core."""
+
+    def k_distances(self, X: Any, k: int | None = None) -> np.ndarray:
+        """The distance of each row to its k-th nearest neighbor, itself not counted.
+
+        Parameters
+        ----------
+        X : matrix, frame, Rows, store or path
+            The rows, like those of the fit.
+        k : int, default=None
+            Which neighbor; by default the one that decides whether a row is core: number
+            ``min_samples - 1``, or the first.
+
+        Returns
+        -------
+        ndarray of float64
+            One distance per row, as of :func:`~sparsecluster.k_distances`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsecluster import DBSCAN
+        >>> X = np.array([[0.0], [1.0], [3.0], [9.0]])
+        >>> db = DBSCAN(2.5, min_samples=2, metric="euclidean").fit(X)
+        >>> db.k_distances(X)
+        array([1., 1., 2., 6.])
+        """
+        check_is_fitted(self, "labels_")
+        if self.metric_ not in SEARCH_METRICS:
+            raise ValueError(
+                f"metric={self.metric_!r} has no rows to search; the distances of X are known."
+            )
+        search = self._search(self._enter(X, reset=False), metric=self.metric_)
+        rank = self.neighbor_rank if k is None else k
+        return kth_distances(search, rank)
 
     def _search(self, queries: Rows, rows: Rows | None = None, *, metric: str) -> Search:
         return make_search(

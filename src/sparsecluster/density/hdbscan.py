@@ -128,7 +128,7 @@ class HDBSCAN(DensityEstimator):
         started = time.perf_counter()
         self.check_parameters()
         rows = self._enter(X, reset=True)
-        min_samples = self.min_cluster_size if self.min_samples is None else self.min_samples
+        min_samples = self._n_near()
         if min_samples > rows.n_rows:
             raise ValueError(
                 f"min_samples ({min_samples}) must be at most the number of samples in X "
@@ -150,6 +150,9 @@ class HDBSCAN(DensityEstimator):
     def fit_predict(self, X: Any, y: Any = None, *, feature_names: Any = None) -> np.ndarray:
         """Find the clusters of X and return the label of each row."""
         return self.fit(X, feature_names=feature_names).labels_
+
+    def _n_near(self) -> int:
+        return self.min_cluster_size if self.min_samples is None else self.min_samples
 
     @property
     def spanning_tree_(self) -> SpanningTree:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from sparsecluster.rows.numbering import numbered_by_first
 from sparsecluster.rows.rows import Rows
 
 
@@ -59,9 +60,7 @@ def dbscan_of_pairs(
     if not len(ids):
         return labels, core
     of_core = connected_components(pairs[ids][:, ids], directed=False)[1]
-    # By their first rows.
-    _, first, number = np.unique(of_core, return_index=True, return_inverse=True)
-    labels[ids] = np.argsort(np.argsort(first))[number]
+    labels[ids] = numbered_by_first(of_core)
     border = np.flatnonzero(~core)
     reached = sp.coo_array(pairs[border][:, ids])
     lowest = np.full(len(border), n, dtype=np.int64)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.distances import METRICS, checked_options
+from sparsecluster.distances.metrics import METRICS, checked_options
+from sparsecluster.distances.pairs import check_texts
 from sparsecluster.hierarchy import condensed
 from sparsecluster.hierarchy.merging import LINKAGES, Plan, check_metric
 from sparsecluster.hierarchy.tree_estimator import (
@@ -211,8 +212,11 @@ class AgglomerativeClustering(TreeEstimator):
         if self.metric == "precomputed":
             distances, n_rows = condensed.check_precomputed(X)
             rows = self._without_columns(n_rows, n_rows)
-        elif self.metric == "edit" or (self.metric == "hamming" and _has_categories(X)):
-            rows = self._without_columns(len(X), 1 if self.metric == "edit" else np.shape(X)[1])
+        elif self.metric == "edit":
+            X = check_texts(X, "X")
+            rows = self._without_columns(len(X), 1)
+        elif self.metric == "hamming" and _has_categories(X):
+            rows = self._without_columns(*np.shape(X))
         else:
             X = rows = self._enter(X, reset=True)
         names = check_feature_names(feature_names, rows.n_features)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.distances import Pairs
+from sparsecluster.distances.pairs import Pairs
 
 SYMMETRIC = 1e-8  # by how much, relative to the largest, two distances of one pair may differ
 

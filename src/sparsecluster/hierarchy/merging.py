@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.distances import METRICS, pairs_of
+from sparsecluster.distances.metrics import METRICS
+from sparsecluster.distances.pairs import pairs_of
 from sparsecluster.hierarchy import condensed
 from sparsecluster.hierarchy.tree import linkage_matrix, linkage_of_tree
+from sparsecluster.neighbors.search import make_search
+from sparsecluster.neighbors.spanning_tree import spanning_tree
+from sparsecluster.rows.metric import COSINE, TINY_NORM2
 from sparsecluster.rows.rows import Rows
 
 LINKAGES = ("ward", "average", "complete", "single", "centroid")
@@ -22,14 +26,9 @@ BY_SUMS: dict[tuple[str, str], Callable[[np.ndarray], np.ndarray]] = {
     ("average", "sqeuclidean"): lambda costs: costs,
     ("average", "cosine"): lambda costs: costs / 2,
 }
-#: Metrics that follow from squared distances of rows, or of rows at unit length.
-BY_SQUARES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "euclidean": np.sqrt,
-    "sqeuclidean": lambda squares: squares,
-    "cosine": lambda squares: squares / 2,
-}
+#: Metrics that order pairs as one of the search for near rows does, which is named.
+BY_SEARCH = {"euclidean": "euclidean", "sqeuclidean": "euclidean", "cosine": "cosine"}
 CACHE = 32 << 20  # bytes of products that are kept
-SHORTEST2 = 1e-280  # squared length of a row that has a direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +49,19 @@ class Plan:
     @property
     def needs_rows(self) -> bool:
         """Whether the core takes the rows; else `X` is passed to the metric as it is."""
-        return self.by_sums or self.metric in BY_SQUARES
+        return self.by_sums or self.metric in BY_SEARCH
 
     def merge_rows(self, rows: Rows, weights: np.ndarray | None = None) -> np.ndarray:
         """The linkage matrix of rows, each of which counts as often as its weight says."""
         unit = self.metric == "cosine"
-        if unit and np.any(rows.core.norm2 < SHORTEST2):
-            row = int(np.flatnonzero(rows.core.norm2 < SHORTEST2)[0])
-            raise ValueError(
-                f"Row {row} of X is zero and has no direction, which metric='cosine' compares. "
-                f"Drop such rows first."
-            )
+        if unit and np.any(rows.core.norm2 < TINY_NORM2):
+            rows = COSINE.rows(rows, n_threads=self.n_threads, zero_rows="first")
+            if not rows.core.norm2.all():
+                row = int(np.flatnonzero(rows.core.norm2 == 0)[0])
+                raise ValueError(
+                    f"Row {row} of X is zero and has no direction, which metric='cosine' compares. "
+                    f"Drop such rows first."
+                )
         n_merges = rows.n_rows - 1
 
         def tell(n_merged: int) -> None:
@@ -74,10 +75,24 @@ class Plan:
             if self.linkage != "centroid":  # what is left of monotony after rounding
                 heights = np.maximum.accumulate(heights)
             return linkage_matrix(one, other, heights)
-        if self.linkage == "single" and self.metric in BY_SQUARES:
-            one, other, squares = _core.spanning_tree(rows.core, unit, self.n_threads, tell)
-            return linkage_of_tree(one, other, BY_SQUARES[self.metric](squares))
+        if self.linkage == "single" and self.metric in BY_SEARCH:
+            return self._merge_by_search(rows, lambda share: tell(round(share * n_merges)))
         return self.merge_pairs(rows)
+
+    def _merge_by_search(self, rows: Rows, progress: Callable[[float], None]) -> np.ndarray:
+        """Single linkage, by the minimum spanning tree."""
+        search = make_search(
+            rows,
+            metric=BY_SEARCH[self.metric],
+            n_threads=self.n_threads,
+            memory_limit=self.memory_limit,
+            progress=progress,
+        )
+        first, second, heights = spanning_tree(search, 1)
+        if self.metric == "sqeuclidean":  # squares of the roots would be rounded twice
+            ends = first.astype(np.int64), second.astype(np.int64)
+            heights = _core.pair_powers(rows.core, rows.core, *ends, 2.0, self.n_threads)
+        return linkage_of_tree(first, second, heights)
 
     @property
     def _cache(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -120,6 +121,8 @@ def _parsed(tokens: list[str]) -> TreeNode:
         elif token == ":":
             node.length = _length(next(stream, ""))
         elif token == ";":
+            if (more := next(stream, None)) is not None:
+                raise ValueError(f"Not the Newick text of one tree: {more!r} follows its end.")
             break
         else:
             node.name = token[1:-1].replace("''", "'") if token.startswith("'") else token
@@ -132,9 +135,12 @@ def _parsed(tokens: list[str]) -> TreeNode:
 
 def _length(token: str) -> float:
     try:
-        return float(token)
+        length = float(token)
     except ValueError:
-        raise ValueError(f"Not Newick text: {token!r} is no length.") from None
+        length = math.nan
+    if not math.isfinite(length):
+        raise ValueError(f"Not Newick text: {token!r} is no length.")
+    return length
 
 
 def write_newick(linkage: np.ndarray, names: Sequence[str]) -> str:

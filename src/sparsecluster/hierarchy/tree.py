@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparsecluster.rows.numbering import numbered_by_first
+
 
 def linkage_matrix(one: np.ndarray, other: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """The matrix of merges, in their order, of clusters that go by any of their leaves."""
@@ -73,9 +75,7 @@ def _labels(linkage: np.ndarray, merged: np.ndarray) -> np.ndarray:
         if merged[at]:
             for child in children[at]:
                 top[child] = top[at + n_leaves]
-    roots = np.array(top[:n_leaves])
-    _, first, number = np.unique(roots, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[number].astype(np.int32)
+    return numbered_by_first(np.array(top[:n_leaves]))
 
 
 def widest_gap(linkage: np.ndarray) -> int:

@@ -156,7 +156,9 @@ def nearest(search: Search, k: int, *, radius: float = np.inf) -> tuple[np.ndarr
     if search.queries.n_rows * k * _core.GRAPH_ENTRY_BYTES > search.memory_limit:
         refuse(search.queries.n_rows * k, search.memory_limit, "a smaller k")
     if trees.useful(search) and np.isinf(radius):
-        return trees.nearest(search, int(k))
+        found = trees.nearest(search, int(k))
+        if found is not None:
+            return found
     return _core.nearest_rows(
         search.queries.core, search.rows.core, int(k), radius, **search.options()
     )

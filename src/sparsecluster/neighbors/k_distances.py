@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.neighbors.graphs import nearest
-from sparsecluster.neighbors.search import Progress, entered_search
+from sparsecluster.neighbors.search import Progress, Search, entered_search
 
 
 def k_distances(
@@ -48,6 +48,11 @@ def k_distances(
     search = entered_search(
         X, metric=metric, n_threads=n_threads, memory_limit=memory_limit, progress=progress
     )
+    return kth_distances(search, k)
+
+
+def kth_distances(search: Search, k: int) -> np.ndarray:
+    """The distance of each row of a search to its k-th nearest neighbor."""
     _, distances = nearest(search, k)
     return distances[k - 1 :: k].copy()
 

@@ -11,7 +11,9 @@ from sparsecluster.neighbors.search import Search
 
 MOST_COLUMNS = 10
 LEAST_ROWS = 4000  # below, there is little to gain
-BLOCK = 1 << 12  # queries at a time
+BLOCK = 1 << 9  # queries at a time
+MOST_FOUND = 1 << 22  # candidates at a time
+TIED = 16  # times k: candidates of a query beyond which rows are too tied for a tree
 WIDER = 1 + 1e-9  # more than a tree's distances are off
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -32,33 +34,46 @@ def within(search: Search, radius: float) -> Parts:
     from sparsecluster.neighbors.graphs import refuse
 
     tree, queries = _tree(search), search.queries.matrix
-    counts = tree.query_radius(queries, radius * WIDER, count_only=True)
-    if counts.sum() * 2 * _core.GRAPH_ENTRY_BYTES > search.memory_limit:
-        refuse(int(counts.sum()), search.memory_limit, "a smaller radius")
+    n = len(queries)
+    counts = []
+    for begin in range(0, n, BLOCK):
+        block = queries[begin : begin + BLOCK]
+        counts.append(tree.query_radius(block, radius * WIDER, count_only=True))
+        _tell(search, 0.5 * (begin + BLOCK) / n)
+    ends = np.cumsum(np.concatenate(counts))
+    if ends[-1] * 2 * _core.GRAPH_ENTRY_BYTES > search.memory_limit:
+        refuse(int(ends[-1]), search.memory_limit, "a smaller radius")
     blocks = []
-    for begin in range(0, len(queries), BLOCK):
-        found = tree.query_radius(queries[begin : begin + BLOCK], radius * WIDER)
+    begin = 0
+    while begin < n:
+        room = ends[begin - 1] + MOST_FOUND if begin else MOST_FOUND
+        end = max(begin + 1, min(begin + BLOCK, int(np.searchsorted(ends, room, side="right"))))
+        found = tree.query_radius(queries[begin:end], radius * WIDER)
         blocks.append(_decided(search, begin, found, radius))
-        _tell(search, begin + BLOCK)
+        begin = end
+        _tell(search, 0.5 + 0.5 * begin / n)
     sizes, indices, distances = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return np.concatenate([[0], np.cumsum(sizes)]), indices, distances
 
 
-def nearest(search: Search, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers and distances of the k nearest rows of each query, query by query."""
+def nearest(search: Search, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Numbers and distances of the k nearest rows of each query, query by query; None where so many
+    rows are at the same distances that a scan is better."""
     tree, queries = _tree(search), search.queries.matrix
     skip = int(search.one_set)
     indices, distances = [], []
     for begin in range(0, len(queries), BLOCK):
         block = queries[begin : begin + BLOCK]
-        reach = tree.query(block, k + skip)[0][:, -1] * WIDER
-        found = tree.query_radius(block, reach + np.finfo(float).tiny)
+        reach = tree.query(block, k + skip)[0][:, -1] * WIDER + np.finfo(float).tiny
+        if tree.query_radius(block, reach, count_only=True).sum() > TIED * (k + 1) * len(block):
+            return None
+        found = tree.query_radius(block, reach)
         sizes, others, apart = _decided(search, begin, found, np.inf)
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]) + skip
         taken = (first[:, None] + np.arange(k)).ravel()
         indices.append(others[taken])
         distances.append(apart[taken])
-        _tell(search, begin + BLOCK)
+        _tell(search, (begin + BLOCK) / len(queries))
     return np.concatenate(indices), np.concatenate(distances)
 
 
@@ -84,6 +99,6 @@ def _decided(search: Search, begin: int, found: np.ndarray, radius: float) -> Pa
     return sizes, others[order].astype(np.int32), distances[order]
 
 
-def _tell(search: Search, done: int) -> None:
+def _tell(search: Search, share: float) -> None:
     if search.progress is not None:
-        search.progress(min(1.0, done / search.queries.n_rows))
+        search.progress(min(1.0, share))

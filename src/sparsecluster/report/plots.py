@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ MOST_POINTS = 1000
 MOST_BARS = 150
 WIDEST_BAR = 40.0
 UNEVEN = 20  # times the median that the largest value must be for a logarithmic scale
+NAME_HEIGHT = 14  # of the name of a line, in units of the picture
 LEAST_ON_LOG = 0.7  # where the axis of counts begins, so that a count of one is seen
 
 
@@ -70,14 +72,16 @@ def line_plot(
     title: str,
     scale: str = "linear",
     below: str = "iteration",
+    marks: Sequence[tuple[str, float]] = (),
 ) -> str:
-    """Values against iterations, or another count: a line, with the last value marked."""
+    """Values against iterations, or another count: a line, with the last value marked, and
+    horizontal lines at named values."""
     points = [(a, b) for a, b in zip(iterations, y, strict=True) if math.isfinite(b) and b >= 0]
     if not points:
         return ""
     step = -(-len(points) // MOST_POINTS)
     points = [*points[:-1:step], points[-1]]
-    values = [b for _, b in points]
+    values = [*(b for _, b in points), *(value for _, value in marks)]
     low = {"linear": min(values), "log": max(min(values), 1e-300), "log1p": 0.0}[scale]
     high = max(values)
     if scale == "linear":
@@ -95,6 +99,8 @@ def line_plot(
         _ticks(across, whole),
         below,
         points=[(*place, words) for place, words in zip(places, told, strict=True)],
+        marks=_marks(up, marks),
+        marks_end=LEFT + 4,  # where a curve that rises leaves room
     )
 
 
@@ -121,7 +127,7 @@ def size_plot(
         _ticks(up, up.ticks()),
         _ticks(across, ticks or [1]),
         "clusters, largest first" + (" (rows on a logarithmic scale)" if log else ""),
-        median=_ticks(up, [median])[0] if len(sizes) > 2 else None,
+        marks=_marks(up, [("median", median)] if len(sizes) > 2 else []),
         bars=[] if len(bars) > MOST_BARS else bars,
         outline=heights if len(bars) > MOST_BARS else [],
         width=width,
@@ -133,8 +139,20 @@ def _ticks(axis: Axis, values: Sequence[float]) -> list[dict[str, Any]]:
     return [{"place": axis.place(value), "value": f"{value:,.6g}"} for value in values]
 
 
+def _marks(axis: Axis, marks: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
+    """Lines at values of an axis, with their names; the name of a lower one goes below its line."""
+    placed: list[dict[str, Any]] = [
+        {"place": axis.place(value), "name": f"{name} {value:,.4g}", "below": False}
+        for name, value in marks
+    ]
+    placed.sort(key=lambda mark: mark["place"])
+    for upper, lower in pairwise(placed):
+        lower["below"] = lower["place"] - upper["place"] < NAME_HEIGHT
+    return placed
+
+
 def _picture(title: str, up: Any, across: Any, below: str, **parts: Any) -> str:
     frame = {"width": WIDTH, "height": HEIGHT, "base": HEIGHT - BOTTOM}
     frame |= {"left": LEFT, "right": WIDTH - RIGHT}
-    drawn = {"points": [], "bars": [], "outline": [], "median": None} | parts
+    drawn = {"points": [], "bars": [], "outline": [], "marks": [], "marks_end": None} | parts
     return render("plot.svg", title=title, frame=frame, up=up, across=across, below=below, **drawn)

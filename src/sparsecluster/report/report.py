@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from html import escape
 from numbers import Integral
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster import __version__
-from sparsecluster.report import sections, table, tree_page
+from sparsecluster.report import density_page, sections, table, tree_page
 from sparsecluster.report.facts import Content, fitted_sizes, neighbors, survey, texts_of
 from sparsecluster.report.templating import check_jinja, render
 from sparsecluster.rows.parameters import check_number
@@ -34,7 +34,7 @@ class Report:
     rows, cost : int, float or None
         Number and cost of the rows that were given; None where there were none.
     same_rows : bool or None
-        Whether these are the rows of the fit.
+        Whether these are the rows of the fit; None where that is not known.
     """
 
     html: str
@@ -73,11 +73,14 @@ def make_report(
 
     Parameters
     ----------
-    estimator : KMeans, SphericalKMeans, MiniBatchKMeans or AgglomerativeClustering
-        Fitted, or loaded. The page of a tree shows its dendrogram, and takes no rows.
+    estimator : KMeans, SphericalKMeans, MiniBatchKMeans, DBSCAN, HDBSCAN, AgglomerativeClustering
+        Fitted, or loaded. The page of a tree shows its dendrogram, and takes no rows. That of
+        DBSCAN or HDBSCAN shows noise and sizes and, with rows, how far these are from their
+        neighbors.
     rows : path, Rows, matrix, iterator of blocks or None, default=None
         Rows, to show how far those of each cluster are from its center, and which are nearest. A
         path is read block by block, as the training data were, and so may be larger than memory.
+        For DBSCAN and HDBSCAN all rows at once: a path, Rows or a matrix.
     terms : int, default=10
         How many columns to name for each cluster.
     examples : int, default=3
@@ -117,6 +120,10 @@ def make_report(
             )
         tree = tree_page.values(estimator, title or type(estimator).__name__, __version__)
         return Report(_rendered("tree.html", tree), None, None, None)
+    if hasattr(estimator, "n_noise_"):
+        if texts is not None:
+            raise ValueError("texts has no effect with a model without centers.")
+        return _density_report(estimator, rows, int(terms), title or type(estimator).__name__)
     content = _content(estimator, rows, terms, examples)
     content = replace(content, texts=_texts(content, rows, texts))
     page = _page(content, title or type(estimator).__name__)
@@ -124,6 +131,18 @@ def make_report(
     if looked is None:
         return Report(str(page), None, None, None)
     return Report(str(page), looked.n_rows, float(looked.costs.sum()), looked.same_rows)
+
+
+def _density_report(estimator: Any, rows: Any, terms: int, title: str) -> Report:
+    if isinstance(rows, Iterator):
+        raise ValueError(
+            "Neighbors are searched among all rows at once: pass a path, Rows or a matrix, not "
+            "blocks."
+        )
+    distances = None if rows is None else estimator.k_distances(rows)
+    page = density_page.values(estimator, distances, terms, title, __version__)
+    n_rows = None if distances is None else len(distances)
+    return Report(_rendered("density.html", page), n_rows, None, None)
 
 
 def _content(estimator: Any, rows: Any, terms: int, examples: int) -> Content:

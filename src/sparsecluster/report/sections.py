@@ -143,21 +143,22 @@ def sizes(content: Content) -> list[dict[str, Any]]:
             "picture": size_plot(
                 (order := largest_first(counts)), counts[order], title=title, linked=content.shown
             ),
-            "facts": _uneven(counts),
+            "facts": uneven_lines(counts),
         }
         for name, title, counts in told
     ]
 
 
-def _uneven(counts: np.ndarray) -> list[tuple[str, str]]:
+def uneven_lines(counts: np.ndarray, of: str = "all") -> list[tuple[str, str]]:
+    """How unequal the sizes of clusters are; `of` says which rows they hold."""
     total = max(float(counts.sum()), 1.0)
     half = int(np.searchsorted(np.cumsum(np.sort(counts)[::-1]), total / 2)) + 1
     lines = [
-        ("largest", f"{counted(counts.max(), 'row')}, {counts.max() / total:.1%} of all"),
+        ("largest", f"{counted(counts.max(), 'row')}, {counts.max() / total:.1%} of {of}"),
         ("median", counted(np.median(counts), "row")),
         ("smallest", counted(counts.min(), "row")),
         ("with one row", counted((counts == 1).sum(), "cluster")),
         ("empty", counted((counts == 0).sum(), "cluster")),
-        ("half of all rows", "in the largest" if half == 1 else f"in the {half:,} largest"),
+        (f"half of {of} rows", "in the largest" if half == 1 else f"in the {half:,} largest"),
     ]
     return [(name, value) for name, value in lines if (name, value) != ("empty", "0 clusters")]

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from sparsecluster.report.facts import MOST_CLUSTERS, largest_first
-from sparsecluster.report.plots import Axis, line_plot, size_plot
-from sparsecluster.report.sections import chosen_parameters, recipe_lines
+from sparsecluster.report.labelled import cluster_values, head, sizes_of
+from sparsecluster.report.plots import Axis, line_plot
 from sparsecluster.report.templating import render
 
 MOST_BRANCHES = 60
@@ -19,9 +16,6 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080, 380, 64, 12, 10, 48
 def values(estimator: Any, title: str, version: str) -> dict[str, Any]:
     """What the template shows."""
     labels = estimator.labels_
-    counts = np.bincount(labels, minlength=estimator.n_clusters_)
-    order = largest_first(counts)
-    shown = order[:MOST_CLUSTERS]
     n_last = min(LAST_MERGES, len(estimator.linkage_))
     heights = estimator.linkage_[::-1, 2][:n_last]
     return {
@@ -33,12 +27,9 @@ def values(estimator: Any, title: str, version: str) -> dict[str, Any]:
             ("cut above", f"{estimator.height_:,.6g}"),
             ("inversions", f"{estimator.n_inversions_:,}"),
         ],
-        "making": [
-            ("model", f"{type(estimator).__name__}; this page by sparsecluster {version}"),
-            ("linkage", f"{estimator.linkage}, by {estimator.metric} distance"),
-            ("parameters", chosen_parameters(estimator)),
-            *recipe_lines(estimator.recipe),
-        ],
+        "making": head(
+            estimator, version, ("linkage", f"{estimator.linkage}, by {estimator.metric} distance")
+        ),
         "picture": dendrogram_picture(estimator),
         "heights": line_plot(
             range(1, n_last + 1),
@@ -46,20 +37,8 @@ def values(estimator: Any, title: str, version: str) -> dict[str, Any]:
             title="heights of the last merges",
             below="clusters left after the merge",
         ),
-        "sizes": size_plot(
-            order, counts[order], title="rows of each cluster", linked=list(map(int, shown))
-        ),
-        "clusters": [
-            {"cluster": int(one), "rows": int(counts[one]), "first": _first_rows(labels, one)}
-            for one in shown
-        ],
-        "left_out": estimator.n_clusters_ - len(shown),
+        **cluster_values(labels, sizes_of(labels, estimator.n_clusters_)),
     }
-
-
-def _first_rows(labels: np.ndarray, cluster: int) -> str:
-    rows = np.flatnonzero(labels == cluster)
-    return ", ".join(map(str, rows[:8])) + (", …" if len(rows) > 8 else "")
 
 
 def dendrogram_picture(estimator: Any) -> Any:

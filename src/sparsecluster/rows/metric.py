@@ -15,6 +15,17 @@ ZERO_ROWS = ("error", "first")
 TINY_NORM2 = 1e-280  # below, squares lose digits
 
 
+def at_unit_length(matrix: sp.csr_array) -> sp.csr_array:
+    """The rows of a matrix of float64 scaled to unit length, in place; zero rows stay."""
+    counts = np.diff(matrix.indptr)
+    # By the largest value first: the squares of tiny ones would vanish, of huge ones overflow.
+    largest = abs(matrix).max(axis=1).toarray().ravel()
+    matrix.data /= np.repeat(np.where(largest > 0, largest, 1.0), counts)
+    lengths = np.sqrt(np.asarray(matrix.power(2).sum(axis=1)).ravel())
+    matrix.data /= np.repeat(np.where(largest > 0, lengths, 1.0), counts)
+    return matrix
+
+
 class Metric:
     """Rows and centers as points, compared by their Euclidean distance.
 
@@ -123,11 +134,7 @@ class Cosine(Metric):
                 f"Center {int(np.flatnonzero(largest == 0)[0])} to start from is zero and has no "
                 f"direction."
             )
-        # By the largest value first, because the squares of tiny ones would vanish.
-        centers.data /= np.repeat(largest, np.diff(centers.indptr))
-        lengths = np.sqrt(np.asarray(centers.power(2).sum(axis=1)).ravel())
-        centers.data /= np.repeat(lengths, np.diff(centers.indptr))
-        return centers
+        return at_unit_length(centers)
 
     def useful(self, norm2: np.ndarray) -> np.ndarray:
         return np.asarray(norm2) > 0

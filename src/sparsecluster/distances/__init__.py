@@ -1,0 +1,1 @@
+"""Distances and similarities of rows, from one table of metrics."""
