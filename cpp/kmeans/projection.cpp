@@ -138,7 +138,13 @@ double exact_threshold(std::vector<double>& magnitudes, double radius) {
         }
     }
     // Nothing lies above theta only where the radius is zero.
-    return count > 0 ? std::max(0.0, (sum - radius) / count) : INFINITY;
+    if (!(count > 0)) return INFINITY;
+    const double theta = (sum - radius) / count;
+    // Large magnitudes round the sum by more than a small radius allows. What theta leaves of them is small, and so is
+    // the rounding of its sum: that puts theta right.
+    double left = 0;
+    for (auto at = magnitudes.begin(); at != begin; ++at) left += *at - theta;
+    return std::max(0.0, theta + (left - radius) / count);
 }
 
 // The value above which at most `count` magnitudes lie.

@@ -43,6 +43,7 @@ def test_exact_projection_equals_quadratic_programming(seed):
 @given(VECTORS, RADII)
 @example(np.full(30, 7.0), 1.0)
 @example(np.array([1e6, 1e-6]), 1e-3)
+@example(np.full(35, 399457.67682263), 1.5)
 def test_exact_projection_meets_the_conditions_of_an_optimum(v, radius):
     found = project_l1(v, radius)
     if np.abs(v).sum() <= radius:
