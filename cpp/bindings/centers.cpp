@@ -109,12 +109,14 @@ void check_own(const PyRows& rows, const Centers& centers, const In<int32_t>& la
 }
 
 // Of the first rows, as many as there are labels.
-Out<double> py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads) {
+Out<double> py_own_distances(const PyRows& rows, const Centers& centers, In<int32_t> labels, int n_threads,
+                             Weights scales) {
     check_own(rows, centers, labels);
     std::vector<double> out(labels.size());
+    const double* const scale = weights_of(scales, int64_t(labels.size()));
     {
         const GilReleased released;
-        own_distances(rows.get(), centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads);
+        own_distances(rows.get(), centers, labels.data(), nullptr, int64_t(out.size()), out.data(), n_threads, scale);
     }
     return to_numpy(std::move(out));
 }
@@ -175,7 +177,8 @@ void bind_centers(nb::module_& m) {
         });
     m.def("project_l1", &py_project_l1, "values"_a.noconvert(), "radius"_a, "method"_a, "epsilon"_a);
 
-    m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a);
+    m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a,
+          "scales"_a.none() = nb::none());
     m.def("own_cost", &py_own_cost, "rows"_a, "centers"_a, "labels"_a, "weights"_a.none(), "n_threads"_a);
     m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
     m.def("all_distances", &py_all_distances<double>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);

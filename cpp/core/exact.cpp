@@ -73,7 +73,7 @@ namespace {
 
 // Those of the listed rows from first to last; the first distance goes to out[0].
 void own_distances_between(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
-                           int64_t first, int64_t last, double* out, int n_threads) {
+                           int64_t first, int64_t last, double* out, int n_threads, const double* scales = nullptr) {
     constexpr int64_t kPortion = 1024;
     const Groups groups = group_ids(centers.size(), [&](const auto& note) {
         for (int64_t p = first; p < last; ++p) note(labels[ids ? ids[p] : p], p);
@@ -93,8 +93,9 @@ void own_distances_between(const Rows& rows, const Centers& centers, const int32
                 for (int64_t e = 0; e < center.size(); ++e) spread[center.features[e]] = center.values[e];
                 for (int64_t m = portion.begin; m < portion.end; ++m) {
                     const int64_t position = groups.ids[m];
+                    const int64_t i = ids ? ids[position] : position;
                     out[position - first] =
-                        spread_distance2(view.row(ids ? ids[position] : position), spread.data(), center);
+                        spread_distance2(view.row(i), spread.data(), center, scales ? scales[i] : 1.0);
                 }
                 for (int32_t feature : center.features) spread[feature] = 0.0;
             });
@@ -105,12 +106,12 @@ void own_distances_between(const Rows& rows, const Centers& centers, const int32
 }  // namespace
 
 void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
-                   int64_t n_ids, double* out, int n_threads) {
-    if (ids) return own_distances_between(rows, centers, labels, ids, 0, n_ids, out, n_threads);
+                   int64_t n_ids, double* out, int n_threads, const double* scales) {
+    if (ids) return own_distances_between(rows, centers, labels, ids, 0, n_ids, out, n_threads, scales);
     int64_t begin = 0;
     for (const int64_t end : rows.chunk_ends(n_ids)) {
         rows.will_need(begin, end);
-        own_distances_between(rows, centers, labels, ids, begin, end, out + begin, n_threads);
+        own_distances_between(rows, centers, labels, ids, begin, end, out + begin, n_threads, scales);
         begin = end;
     }
 }

@@ -47,10 +47,13 @@ double sum_over_features(const X& x, const Y& y, const Term& term) {
     return sum;
 }
 
-// |x - y|^2 feature by feature, for pairs so near that the expanded form would lose its digits.
+// |scale x - y|^2 feature by feature, for pairs so near that the expanded form would lose its digits.
 template <class X, class Y>
-double direct_distance2(const X& x, const Y& y) {
-    return sum_over_features(x, y, [](double vx, double vy) { return (vx - vy) * (vx - vy); });
+double direct_distance2(const X& x, const Y& y, double scale = 1.0) {
+    return sum_over_features(x, y, [scale](double vx, double vy) {
+        const double gap = scale * vx - vy;
+        return gap * gap;
+    });
 }
 
 inline Row<double, int32_t> as_row(const Center& center) {
@@ -85,18 +88,18 @@ Center combined(double a, const Center& center, double b, const Row<V, I>& row) 
     return sum;
 }
 
-// |x - c|^2 with the center spread out over all features. What the center has outside the row's features is
+// |scale x - c|^2 with the center spread out over all features. What the center has outside the row's features is
 // its norm less the part inside; where these nearly cancel the distance is computed directly. Zeros that are
 // stored count as outside, so that dense and sparse rows of the same values give the same bits.
 template <class V, class I>
-double spread_distance2(const Row<V, I>& row, const double* spread, const Center& center) {
+double spread_distance2(const Row<V, I>& row, const double* spread, const Center& center, double scale = 1.0) {
     constexpr double kLost = 0x1p-53 / 1e-11;
     double inside = 0, covered = 0;
     int64_t shared = 0;
     for (int64_t e = 0; e < row.size; ++e) {
         if (row.values[e] == 0) continue;
         const double c = spread[row.features[e]];
-        const double gap = double(row.values[e]) - c;
+        const double gap = scale * double(row.values[e]) - c;
         inside += gap * gap;
         covered += c * c;
         shared += c != 0;
@@ -104,7 +107,7 @@ double spread_distance2(const Row<V, I>& row, const double* spread, const Center
     if (shared == center.size()) return inside;
     const double outside = center.norm2 - covered;
     if (double(center.size()) * kLost * center.norm2 > inside + outside)
-        return direct_distance2(row, as_row(center));
+        return direct_distance2(row, as_row(center), scale);
     return inside + outside;
 }
 
@@ -124,9 +127,9 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
                std::vector<int32_t>& candidates);
 
 // Squared distance of each listed row to its own center, exact to rounding and never negative.
-// `ids` may be null for all rows; out[i] belongs to ids[i].
+// `ids` may be null for all rows; out[i] belongs to ids[i]. Rows are multiplied by `scales`, one per row, if there are any.
 void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
-                   int64_t n_ids, double* out, int n_threads);
+                   int64_t n_ids, double* out, int n_threads, const double* scales = nullptr);
 
 // The weighted sum of the own squared distances of the first rows, in row order; `weights` may be null.
 double own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,

@@ -1,0 +1,1 @@
+"""How good a clustering is, and how many clusters there are."""

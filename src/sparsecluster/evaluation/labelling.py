@@ -1,0 +1,151 @@
+"""Rows with the labels of a clustering: checked once, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsecluster.prepare.entrance import enter
+from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.errors import counted
+from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
+from sparsecluster.rows.rows import MAX_INDEX, Rows, check_input
+
+Progress = Callable[[float], Any]
+NOISE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelling:
+    """Rows, and for each the number of its cluster; what is noise has the number -1.
+
+    Rows that are noise have no weight, as if they were not there.
+    """
+
+    rows: Rows
+    numbers: np.ndarray  #: int32, from 0 on in the order of the labels
+    clusters: np.ndarray  #: the labels themselves, ascending
+    weights: np.ndarray  #: float64
+    n_threads: int
+    memory_limit: int
+    progress: Progress | None = None
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.clusters)
+
+    @property
+    def inside(self) -> np.ndarray:
+        """Which rows are in a cluster."""
+        return self.numbers >= 0
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """The sum of values over the rows of each cluster, in the order of the rows."""
+        kept = self.inside
+        numbers, values = self.numbers[kept], values[kept]
+        return np.bincount(numbers, values, minlength=self.n_clusters)
+
+    def tell(self, share: float) -> None:
+        """So much is done."""
+        if self.progress is not None:
+            self.progress(share)
+
+
+def label_rows(
+    X: Any,
+    labels: Any,
+    *,
+    sample_weight: Any = None,
+    n_threads: int | None = None,
+    memory_limit: int | str | None = None,
+    progress: Progress | None = None,
+    least: int = 2,
+    distinct: bool = False,
+) -> Labelling:
+    """What a user passed, refused where it cannot be judged: with fewer than `least` clusters, or
+    where `distinct` asks for it with a cluster for every row."""
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be callable or None, got {progress!r}.")
+    limit, threads = effective_memory_limit(memory_limit), effective_n_threads(n_threads)
+    clusters, numbers = check_labels(labels)
+    rows = enter(X, n_threads=threads)
+    if len(numbers) != rows.n_rows:
+        raise ValueError(
+            f"There are {counted(len(numbers), 'label')} for {counted(rows.n_rows, 'row')} of X: "
+            f"one per row is needed."
+        )
+    check_count(clusters, numbers, least=least, distinct=distinct)
+    weights = check_weights(sample_weight, rows)
+    weights = np.ones(rows.n_rows) if weights is None else weights.copy()
+    weights[numbers < 0] = 0.0
+    weighing = len(np.unique(numbers[weights > 0]))
+    if weighing < least:
+        raise ValueError(
+            f"Only {counted(weighing, 'cluster')} of {len(clusters):,} have rows with a "
+            f"sample_weight above zero; at least {least} are needed."
+        )
+    return Labelling(
+        rows=rows,
+        numbers=numbers,
+        clusters=clusters,
+        weights=weights,
+        n_threads=threads,
+        memory_limit=limit,
+        progress=progress,
+    )
+
+
+def check_labels(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndarray]:
+    """The labels that occur, ascending, and for each row the number of its own; -1 for noise."""
+    given = np.asarray(check_input(labels, name))
+    if given.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got the shape {given.shape}.")
+    if given.dtype.kind == "f":
+        if not np.all(np.isfinite(given)):
+            raise ValueError(f"{name} contains NaN or infinity: row {_first(~np.isfinite(given))}.")
+        if np.any(broken := given != np.floor(given)):
+            row = _first(broken)
+            raise ValueError(f"{name} must be whole numbers: row {row} has {given[row]:g}.")
+        given = given.astype(np.int64)
+    if given.dtype.kind not in "biuUSO":
+        raise ValueError(f"{name} must be integers or strings, got {given.dtype}.")
+    if given.dtype.kind == "O" and not all(isinstance(one, str) for one in given):
+        raise ValueError(f"{name} must be integers or strings, and they are not all of one kind.")
+    if given.dtype.kind == "O":
+        given = given.astype(str)
+    clusters, numbers = np.unique(given, return_inverse=True)
+    if len(clusters) > MAX_INDEX:
+        raise ValueError(f"{name} has more than 2**31 - 1 different values.")
+    numbers = numbers.astype(np.int32)
+    if given.dtype.kind == "i" and len(clusters) and clusters[0] < 0:
+        if clusters[0] != NOISE:
+            raise ValueError(
+                f"{name} has {clusters[0]}; clusters are numbered from 0 on, and -1 is noise."
+            )
+        return clusters[1:], numbers - np.int32(1)
+    return clusters, numbers
+
+
+def check_count(
+    clusters: np.ndarray, numbers: np.ndarray, *, least: int, distinct: bool = False
+) -> None:
+    """Refuse too few clusters, and as many clusters as rows."""
+    noise = int(np.count_nonzero(numbers < 0))
+    told = f" ({counted(noise, 'row')} labelled -1: noise)" if noise else ""
+    if len(clusters) < least:
+        raise ValueError(
+            f"The labels have {counted(len(clusters), 'cluster')}{told}; at least {least} are "
+            f"needed."
+        )
+    if distinct and len(clusters) == len(numbers) - noise:
+        raise ValueError(
+            f"Every row is a cluster of its own{told}: there is nothing to compare. At least one "
+            f"cluster with two rows is needed."
+        )
+
+
+def _first(found: np.ndarray) -> int:
+    return int(np.flatnonzero(found)[0])

@@ -1,0 +1,115 @@
+"""Which K a table of clusterings speaks for, why, and what speaks against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Below: how a silhouette or an agreement is called.
+WEAK_SILHOUETTE = {"cosine": 0.05, "euclidean": 0.05}
+UNSTABLE = 0.6
+FLAT = 0.02  # of the highest silhouette: another maximum this near is told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """A number of clusters, the reason for it, and the doubt about it."""
+
+    k: int
+    reason: str
+    doubt: str
+
+
+def knee(ks: np.ndarray, costs: np.ndarray) -> int:
+    """Where a falling curve bends: the point farthest below the line from its first to its last.
+
+    Both axes are scaled to one (the rule of Kneedle, Satopaa et al. 2011). Of several such points
+    the first counts.
+    """
+    fall = costs[0] - costs[-1]
+    if len(ks) < 3 or not fall > 0:
+        return int(ks[0])
+    line = (ks - ks[0]) / (ks[-1] - ks[0])
+    below = (1.0 - line) - (costs - costs[-1]) / fall
+    return int(ks[int(np.argmax(below))])
+
+
+def candidates(ks: np.ndarray, silhouettes: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """All K whose silhouette is within one standard error of the highest."""
+    best = int(np.argmax(silhouettes))
+    return ks[silhouettes >= silhouettes[best] - errors[best]]
+
+
+def recommend(table: np.ndarray, *, metric: str, complete: bool = True) -> Recommendation:
+    """The smallest K whose silhouette is within one standard error of the highest."""
+    ks, silhouettes = table["k"], table["silhouette"]
+    near = candidates(ks, silhouettes, table["silhouette_error"])
+    k, best = int(near[0]), int(ks[np.argmax(silhouettes)])
+    chosen = table[ks == k][0]
+    bend = knee(ks, table["cost"])
+    return Recommendation(
+        k=k,
+        reason=_reason(chosen, best, float(silhouettes.max()), bend, len(table)),
+        doubt=_doubt(table, chosen, bend, metric, complete),
+    )
+
+
+def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int) -> str:
+    k, value = int(chosen["k"]), float(chosen["silhouette"])
+    if n_tried == 1:
+        return f"K = {k} is the only one that was tried (silhouette {value:.3f})."
+    if k == best:
+        reason = f"K = {k} has the highest silhouette, {value:.3f}"
+    else:
+        reason = (
+            f"K = {k} is the smallest whose silhouette, {value:.3f}, is within one standard error "
+            f"of the highest, {highest:.3f} at K = {best}"
+        )
+    told = []
+    if np.isfinite(chosen["stability"]):
+        told.append(
+            f"clusterings of samples of the rows agree with it by an adjusted Rand index of "
+            f"{chosen['stability']:.2f}"
+        )
+    if bend == k:
+        told.append("the cost curve bends there, too")
+    return reason + "".join(f"; {one}" for one in told) + "."
+
+
+def _doubt(table: np.ndarray, chosen: np.void, bend: int, metric: str, complete: bool) -> str:
+    ks, silhouettes, k = table["k"], table["silhouette"], int(chosen["k"])
+    doubts = []
+    if not complete:
+        doubts.append(f"the search ended at K = {ks[-1]}, before the end of the range")
+    if len(ks) > 1 and k == ks[-1]:
+        doubts.append("it is the last of the range, and a larger one may be better")
+    elif len(ks) > 1 and k == ks[0]:
+        doubts.append("it is the first of the range, and a smaller one may be better")
+    if chosen["silhouette"] < WEAK_SILHOUETTE[metric]:
+        doubts.append(
+            f"a silhouette of {chosen['silhouette']:.3f} is low: clusters overlap, or there are "
+            f"none"
+        )
+    if np.isfinite(chosen["stability"]) and chosen["stability"] < UNSTABLE:
+        doubts.append("samples of the rows give other clusters")
+    rival = _rival(ks, silhouettes, k)
+    if rival is not None:
+        doubts.append(f"K = {rival[0]} is nearly as good, with a silhouette of {rival[1]:.3f}")
+    if len(ks) > 2 and bend != k:
+        doubts.append(f"the cost curve bends at K = {bend}")
+    if not doubts:
+        return "Little: all measures agree."
+    return f"{doubts[0][0].upper()}{'; '.join(doubts)[1:]}."
+
+
+def _rival(ks: np.ndarray, silhouettes: np.ndarray, k: int) -> tuple[int, float] | None:
+    """Another peak of the silhouettes that is nearly as high."""
+    padded = np.concatenate([[-np.inf], silhouettes, [-np.inf]])
+    peak = (silhouettes > padded[:-2]) & (silhouettes >= padded[2:]) & (ks != k)
+    peak &= np.abs(ks - k) > 1
+    near = peak & (silhouettes >= (1 - FLAT) * silhouettes.max())
+    if not near.any():
+        return None
+    best = int(np.flatnonzero(near)[np.argmax(silhouettes[near])])
+    return int(ks[best]), float(silhouettes[best])
