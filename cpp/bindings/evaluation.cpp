@@ -7,9 +7,9 @@ namespace sparsecluster {
 namespace {
 
 struct PyNearestCluster {
-    PyNearestCluster(const PyRows& rows, const Centers& centers, In<double> spread)
+    PyNearestCluster(const PyRows& rows, const Centers& centers, In<double> spread, int64_t head_limit, int n_threads)
         : rows(rows.get()), spread(spread), centers(checked(this->rows, centers, spread)),
-          search(this->rows, this->centers, this->spread.data()) {}
+          search(this->rows, this->centers, this->spread.data(), head_limit, n_threads) {}
 
     static const Centers& checked(const Rows& rows, const Centers& centers, const In<double>& spread) {
         require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
@@ -17,18 +17,17 @@ struct PyNearestCluster {
         return centers;
     }
 
-    std::tuple<Out<double>, Out<int32_t>> find(In<int32_t> labels, Weights scales, int64_t begin, int64_t end,
-                                               int n_threads) const {
+    Out<int32_t> find(In<int32_t> labels, Weights scales, int64_t begin, int64_t end, int n_threads) const {
         require(0 <= begin && begin <= end && end <= rows.n_rows(), "no such rows");
         require(int64_t(labels.size()) == rows.n_rows(), "one label per row is needed");
         const double* const scale = weights_of(scales, rows);
-        std::vector<double> other(end - begin);
+        check_labels(labels.data(), rows.n_rows(), centers.size(), -1);
         std::vector<int32_t> nearest(end - begin);
         {
             const GilReleased released;
-            search.find(begin, end, scale, labels.data(), other.data(), nearest.data(), n_threads);
+            search.find(begin, end, scale, labels.data(), nearest.data(), n_threads);
         }
-        return {to_numpy(std::move(other)), to_numpy(std::move(nearest))};
+        return to_numpy(std::move(nearest));
     }
 
     const Rows& rows;
@@ -41,8 +40,8 @@ struct PyNearestCluster {
 
 void bind_evaluation(nb::module_& m) {
     nb::class_<PyNearestCluster>(m, "NearestCluster")
-        .def(nb::init<const PyRows&, const Centers&, In<double>>(), "rows"_a, "centers"_a, "spread"_a,
-             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def(nb::init<const PyRows&, const Centers&, In<double>, int64_t, int>(), "rows"_a, "centers"_a, "spread"_a,
+             "head_limit"_a, "n_threads"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def("find", &PyNearestCluster::find, "labels"_a, "scales"_a.none(), "begin"_a, "end"_a, "n_threads"_a);
 }
 

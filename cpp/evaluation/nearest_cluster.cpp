@@ -1,58 +1,72 @@
-// Compiled without contraction, as exact.cpp.
+// Compiled without contraction, as exact.cpp. Scores are screened in float32; what that leaves in doubt is decided in
+// float64, so that the clusters found do not depend on the processor.
 #include "evaluation/nearest_cluster.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <variant>
+#include <numeric>
+#include <vector>
 
 #include "core/exact.hpp"
-#include "core/parallel.hpp"
+#include "index/scan.hpp"
 
 namespace sparsecluster {
 
-NearestCluster::NearestCluster(const Rows& rows, const Centers& centers, const double* spread)
-    : rows_(rows), centers_(centers), spread_(spread), sums_(centers.size(), kTableBytes) {
-    sums_.widen(rows.n_features());
-    for (int64_t k = 0; k < centers.size(); ++k)
-        for (int64_t e = 0; e < centers.items[k].size(); ++e)
-            sums_.set(centers.items[k].features[e], int32_t(k), centers.items[k].values[e]);
+NearestCluster::NearestCluster(const Rows& rows, const Centers& centers, const double* spread, int64_t head_limit,
+                               int n_threads)
+    : rows_(rows), centers_(centers), spread_(spread) {
+    index_.build(centers, common_scale(rows, centers), {head_limit, direct_limit(rows.nnz())}, n_threads);
+    // Products alone: rows have scales, and centers spreads.
+    std::fill_n(index_.start.begin(), index_.n_centers, 0.0f);
 }
 
-void NearestCluster::find(int64_t begin, int64_t end, const double* scales, const int32_t* labels, double* other,
-                          int32_t* nearest, int n_threads) const {
-    constexpr int64_t kBlock = 64;
-    constexpr double kCancelled = 0x1p-10;  // of the terms: below, the expanded form has lost too many digits
-    std::vector<FeatureSums::Scratch> scratches(std::max(n_threads, 1));
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks((end - begin + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int thread) {
-                FeatureSums::Scratch& scratch = scratches[thread];
-                std::vector<int64_t> unknown;
-                const int64_t first = begin + block * kBlock, last = std::min(end, first + kBlock);
-                rows_.read_ahead(first, last);
-                for (int64_t i = first; i < last; ++i) {
-                    const auto row = view.row(i);
-                    const double scale = scales ? scales[i] : 1.0;
-                    const double row_norm2 = scale * scale * rows_.norm2()[i];
-                    sums_.multiply(row, scratch, unknown);
-                    unknown.clear();
-                    double least = INFINITY;
-                    int32_t found = -1;
-                    for (int64_t k = 0; k < centers_.size(); ++k) {
-                        if (k == labels[i] || spread_[k] == INFINITY) continue;
-                        const Center& center = centers_.items[k];
-                        const double norms = row_norm2 + center.norm2;
-                        double sum = norms - 2 * scale * scratch.products[k] + spread_[k];
-                        if (sum < kCancelled * norms)
-                            sum = direct_distance2(row, as_row(center), scale) + spread_[k];
-                        if (sum < least) least = sum, found = int32_t(k);
-                    }
-                    other[i - begin] = least;
-                    nearest[i - begin] = found;
-                }
-            });
-        },
-        rows_.matrix());
+void NearestCluster::find(int64_t begin, int64_t end, const double* scales, const int32_t* labels, int32_t* nearest,
+                          int n_threads) const {
+    const int64_t n_centers = centers_.size();
+    const double unscaled = 1 / (index_.scale * index_.scale);
+    std::vector<double> half(n_centers);
+    for (int64_t k = 0; k < n_centers; ++k) half[k] = 0.5 * (centers_.items[k].norm2 + spread_[k]);
+    std::vector<int64_t> ids;
+    if (begin > 0 || end < rows_.n_rows()) {
+        ids.resize(end - begin);
+        std::iota(ids.begin(), ids.end(), begin);
+        rows_.will_need(begin, end);
+    }
+    std::vector<std::vector<double>> of_thread(std::max(n_threads, 1));
+    std::vector<ScanScratch> scratches;
+    scan(rows_, index_, ids.empty() ? nullptr : ids.data(), end - begin, n_threads, scratches,
+         [&](const Scanned& scanned, const auto& row, int thread) {
+             const int64_t i = scanned.row;
+             const double scale = scales ? scales[i] : 1.0;
+             std::vector<double>& values = of_thread[thread];
+             values.resize(n_centers);
+             // scale x.c - (|c|^2 + spread) / 2 is to be largest.
+             for (int64_t k = 0; k < n_centers; ++k) values[k] = scale * unscaled * scanned.scores[k] - half[k];
+             if (labels[i] >= 0) values[labels[i]] = -INFINITY;
+             const double best = *std::max_element(values.begin(), values.end());
+             // The last term is for the rounding of `values` themselves.
+             const double error = scale * unscaled * scanned.error + 1e-12 * std::abs(best);
+             double least = INFINITY;
+             int32_t found = -1;
+             for (int64_t k = 0; best > -INFINITY && k < n_centers; ++k) {
+                 if (values[k] == -INFINITY || values[k] < best - 2 * error) continue;
+                 if (found < 0) {
+                     found = int32_t(k);
+                     continue;
+                 }
+                 const auto distance = [&](int64_t one) {
+                     const Center& center = centers_.items[one];
+                     const double norms = scale * scale * rows_.norm2()[i] + center.norm2;
+                     const double expanded = norms - 2 * scale * dot(row, center);
+                     const bool lost = expanded < 0x1p-10 * norms;
+                     return (lost ? direct_distance2(row, as_row(center), scale) : expanded) + spread_[one];
+                 };
+                 if (least == INFINITY) least = distance(found);
+                 const double next = distance(k);
+                 if (next < least) least = next, found = int32_t(k);
+             }
+             nearest[i - begin] = found;
+         });
 }
 
 }  // namespace sparsecluster

@@ -28,21 +28,21 @@ void check_nearest(const Recipe& recipe, bool scaled) {
         labels.push_back(int32_t(i * 7 % n_clusters));
         scales.push_back(scaled ? 1 / double(1 + i % 4) : 1.0);
     }
-    const NearestCluster search(rows, centers, spread_of.data());
     const double* const scale = scaled ? scales.data() : nullptr;
     std::vector<double> own(n);
     own_distances(rows, centers, labels.data(), nullptr, n, own.data(), 3, scale);
     for (const int n_threads : {1, 3}) {
-        std::vector<double> other(n);
-        std::vector<int32_t> nearest(n);
-        // In two ranges, the second of which begins within a block.
+        std::vector<int32_t> nearest(n), whole(n);
+        const NearestCluster search(rows, centers, spread_of.data(), 1 << 20, n_threads);
         const int64_t middle = n / 3;
-        search.find(0, middle, scale, labels.data(), other.data(), nearest.data(), n_threads);
-        search.find(middle, n, scale, labels.data(), other.data() + middle, nearest.data() + middle, n_threads);
+        search.find(0, middle, scale, labels.data(), nearest.data(), n_threads);
+        search.find(middle, n, scale, labels.data(), nearest.data() + middle, n_threads);
+        search.find(0, n, scale, labels.data(), whole.data(), n_threads);
+        check(nearest == whole, "the nearest cluster depends on the range of rows");
         for (int64_t i = 0; i < n; ++i) {
             std::vector<double> point(table.row(i), table.row(i) + table.n_features);
             for (double& value : point) value *= scales[i];
-            double least = INFINITY, norms = 1;
+            double least = INFINITY, found = INFINITY, norms = 1;
             for (int64_t k = 0; k < n_clusters; ++k) {
                 const std::vector<double> at = spread(centers.items[k], table.n_features);
                 const double distance2 = squared_distance(point.data(), at.data(), table.n_features);
@@ -51,10 +51,10 @@ void check_nearest(const Recipe& recipe, bool scaled) {
                     check(close(own[i], distance2, norms), "a scaled row is at another distance from its center");
                 else
                     least = std::min(least, distance2 + spread_of[k]);
+                if (k == nearest[i]) found = distance2 + spread_of[k];
             }
-            check(n_clusters > 1 ? close(other[i], least, norms) : other[i] == INFINITY && nearest[i] == -1,
-                  "another cluster is nearer");
             check(nearest[i] != labels[i], "a row's own cluster is its neighbor");
+            check(least == INFINITY ? nearest[i] == -1 : close(found, least, norms), "another cluster is nearer");
         }
     }
 }

@@ -22,7 +22,7 @@ from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.resources import threads_for
 from sparsecluster.rows.rows import Rows, as_rows
 
-BLOCK = 1 << 16  # rows after which progress is told
+BLOCK = 1 << 18  # rows after which progress is told
 # Of squared norms: outside, the product of a weight and one over a norm could lose digits.
 ORDINARY = (1e-100, 1e100)
 
@@ -153,15 +153,19 @@ class Geometry:
     ) -> tuple[np.ndarray, np.ndarray]:
         """For each row the least squared distance to a center beside its own, plus the spread of
         that cluster, and which cluster this is."""
-        n_rows, numbers = self.points.n_rows, self.labelling.numbers
-        search = _core.NearestCluster(self.points.core, centers_.to_core(centers), spreads)
-        least, nearest = np.empty(n_rows), np.empty(n_rows, dtype=np.int32)
+        n_rows, numbers, core = self.points.n_rows, self.labelling.numbers, self.points.core
+        limit, n_threads = self.labelling.memory_limit // 4, self.n_threads
+        of_centers = centers_.to_core(centers)
+        search = _core.NearestCluster(core, of_centers, spreads, limit, n_threads)
+        nearest = np.empty(n_rows, dtype=np.int32)
         for begin in range(0, n_rows, BLOCK):
             end = min(begin + BLOCK, n_rows)
-            least[begin:end], nearest[begin:end] = search.find(
-                numbers, self.scales, begin, end, self.n_threads
-            )
+            nearest[begin:end] = search.find(numbers, self.scales, begin, end, n_threads)
             self.labelling.tell(end / n_rows)
+        there = np.maximum(nearest, 0)
+        least = np.asarray(_core.own_distances(core, of_centers, there, n_threads, self.scales))
+        least += spreads[there]
+        least[nearest < 0] = np.inf
         return least, nearest
 
     def center_distances(self, centers: sp.csr_array, begin: int, end: int) -> np.ndarray:

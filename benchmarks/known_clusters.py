@@ -1,0 +1,130 @@
+"""Synthetic sparse sets whose number of clusters is known: of several kinds, fixed beforehand.
+
+They differ in metric, number and sizes of clusters, overlap, length of rows and noise. None of them
+was made for, or changed after, what a rule for the number of clusters says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class KnownClusters:
+    """Rows, the cluster that each was drawn from, and how they are to be compared."""
+
+    name: str
+    X: sp.csr_array
+    classes: np.ndarray
+    metric: str
+
+    @property
+    def k(self) -> int:
+        return int(self.classes.max()) + 1
+
+
+def topics(seed: int = 1) -> KnownClusters:
+    """8 topics of 400 documents each: tf-idf, a third of the words of the common language."""
+    rng = np.random.default_rng(seed)
+    classes = np.repeat(np.arange(8), 400)
+    counts = documents(rng, classes, n_words=4000, own_words=300, common=0.35, length=80)
+    return KnownClusters("8 even topics", tfidf(counts), classes, "cosine")
+
+
+def uneven_topics(seed: int = 2) -> KnownClusters:
+    """15 topics of 60 to 900 documents: tf-idf, half of the words common."""
+    rng = np.random.default_rng(seed)
+    sizes = np.geomspace(900, 60, 15).astype(int)
+    classes = np.repeat(np.arange(15), sizes)
+    counts = documents(rng, classes, n_words=6000, own_words=250, common=0.5, length=100)
+    return KnownClusters("15 uneven topics", tfidf(counts), classes, "cosine")
+
+
+def baskets(seed: int = 3) -> KnownClusters:
+    """25 kinds of customers who buy some of 20 goods of their kind, and some of all 1,500."""
+    rng = np.random.default_rng(seed)
+    classes = rng.permutation(np.repeat(np.arange(25), 160))
+    chance = np.full((25, 1500), 0.003)
+    for one in range(25):
+        chance[one, rng.choice(1500, 20, replace=False)] = 0.4
+    bought = rng.random((len(classes), 1500)) < chance[classes]
+    return KnownClusters("25 kinds of baskets", sp.csr_array(bought.astype(float)), classes,
+                         "euclidean")  # fmt: skip
+
+
+def cells(seed: int = 4) -> KnownClusters:
+    """5 types of cells of very different frequency: Poisson counts of genes, log(1 + count)."""
+    rng = np.random.default_rng(seed)
+    classes = np.repeat(np.arange(5), (1500, 800, 400, 200, 100))
+    base = rng.gamma(0.3, 1.0, size=2000)
+    rates = np.tile(base, (5, 1))
+    for one in range(5):
+        marked = rng.choice(2000, 60, replace=False)
+        rates[one, marked] += rng.gamma(2.0, 1.0, size=60)
+    depth = rng.lognormal(0.0, 0.25, size=len(classes))
+    counts = rng.poisson(0.5 * rates[classes] * depth[:, None])
+    return KnownClusters("5 types of cells", sp.csr_array(np.log1p(counts)), classes, "euclidean")
+
+
+def overlapping(seed: int = 5) -> KnownClusters:
+    """12 topics in 4 areas: topics of an area share a third of their words, 3% of rows have none."""
+    rng = np.random.default_rng(seed)
+    classes = np.repeat(np.arange(12), rng.integers(150, 450, size=12))
+    counts = documents(rng, classes, n_words=5000, own_words=200, common=0.35, length=90,
+                       areas=np.arange(12) // 3, of_area=0.2)  # fmt: skip
+    stray = rng.random(len(classes)) < 0.03
+    noise = documents(rng, np.zeros(len(classes), dtype=int), n_words=5000, own_words=200,
+                      common=1.0, length=90)  # fmt: skip
+    keep = sp.diags_array((~stray).astype(float))
+    mixed = sp.csr_array(keep @ counts + sp.diags_array(stray.astype(float)) @ noise)
+    return KnownClusters("12 topics in 4 areas, 3% noise", tfidf(mixed), classes, "cosine")
+
+
+SETS: list[Callable[[], KnownClusters]] = [topics, uneven_topics, baskets, cells, overlapping]
+
+
+def documents(
+    rng: np.random.Generator,
+    classes: np.ndarray,
+    *,
+    n_words: int,
+    own_words: int,
+    common: float,
+    length: int,
+    areas: np.ndarray | None = None,
+    of_area: float = 0.0,
+) -> sp.csr_array:
+    """Counts of words: some of the common language, some of an area, the others of the topic."""
+    n_topics = int(classes.max()) + 1
+    lengths = rng.poisson(length * rng.lognormal(0, 0.4, size=len(classes))) + 5
+    rows = np.repeat(np.arange(len(classes)), lengths)
+    words = zipf_words(rng, len(rows), rng.permutation(n_words))
+    kind = rng.random(len(rows))
+    for topic in range(n_topics):
+        own = (kind >= common + of_area) & (classes[rows] == topic)
+        words[own] = zipf_words(rng, int(own.sum()), rng.choice(n_words, own_words, replace=False))
+    for area in range(0 if areas is None else int(areas.max()) + 1):
+        assert areas is not None
+        shared = (kind >= common) & (kind < common + of_area) & (areas[classes[rows]] == area)
+        some = rng.choice(n_words, own_words, replace=False)
+        words[shared] = zipf_words(rng, int(shared.sum()), some)
+    entries = (np.ones(len(rows)), (rows, words))
+    return sp.csr_array(sp.coo_array(entries, shape=(len(classes), n_words)))
+
+
+def zipf_words(rng: np.random.Generator, n: int, vocabulary: np.ndarray) -> np.ndarray:
+    """Words of a vocabulary, the first ones most often."""
+    chance = 1 / np.arange(1, len(vocabulary) + 1)
+    ranks = np.searchsorted(np.cumsum(chance / chance.sum()), rng.random(n))
+    return vocabulary[np.minimum(ranks, len(vocabulary) - 1)]
+
+
+def tfidf(counts: sp.csr_array) -> sp.csr_array:
+    """Unit rows of tf-idf."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    return sp.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts))
