@@ -1,6 +1,18 @@
 from .density.dbscan import DBSCAN
 from .density.hdbscan import HDBSCAN
 from .distances.pairwise import pairwise
+from .evaluation.agreement import (
+    adjusted_rand,
+    clustering_accuracy,
+    normalized_mutual_info,
+    purity,
+)
+from .evaluation.choice import Choice, ChoiceRecord
+from .evaluation.choose_k import choose_k
+from .evaluation.evaluate import Agreement, ClusterQuality, Evaluation, evaluate
+from .evaluation.scores import calinski_harabasz, clustering_cost, davies_bouldin
+from .evaluation.silhouette import silhouette, simplified_silhouette
+from .evaluation.stability import stability
 from .formats.text import TextOptions
 from .hierarchy.agglomerative import AgglomerativeClustering
 from .hierarchy.newick import read_newick
@@ -30,7 +42,12 @@ __all__ = [
     "DBSCAN",
     "HDBSCAN",
     "AgglomerativeClustering",
+    "Agreement",
     "CheckpointError",
+    "Choice",
+    "ChoiceRecord",
+    "ClusterQuality",
+    "Evaluation",
     "IterationRecord",
     "KMeans",
     "MiniBatchKMeans",
@@ -46,7 +63,14 @@ __all__ = [
     "StoreError",
     "TextOptions",
     "__version__",
+    "adjusted_rand",
+    "calinski_harabasz",
+    "choose_k",
+    "clustering_accuracy",
+    "clustering_cost",
     "convert",
+    "davies_bouldin",
+    "evaluate",
     "join_labels",
     "k_distances",
     "kmeans_plusplus",
@@ -55,14 +79,19 @@ __all__ = [
     "make_report",
     "metalabels",
     "minimum_spanning_tree",
+    "normalized_mutual_info",
     "open_store",
     "pairwise",
     "plot_k_distances",
     "project_l1",
+    "purity",
     "radius_graph",
     "read",
     "read_blocks",
     "read_newick",
     "seed_centers",
+    "silhouette",
+    "simplified_silhouette",
+    "stability",
     "suggest_eps",
 ]

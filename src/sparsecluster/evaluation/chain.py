@@ -26,10 +26,10 @@ from sparsecluster.rows.rows import Rows, as_rows
 SPLIT_ITERATIONS = 8
 # A run ends with the iteration that takes off the cost less than this share of all that it took off:
 # the next one goes on from there.
-LITTLE = 0.02
+LITTLE = 0.05
 # A split is looked for again when so many of the rows of its cluster came or went.
 STALE = 0.1
-MOST_EXCHANGES = 2  # per step
+MOST_EXCHANGES = 1  # per step
 MOST_COMPARED = 2000  # clusters up to which pairs are looked at for a merge
 
 

@@ -40,6 +40,7 @@ class Geometry:
     points: Rows
     scales: np.ndarray | None  #: what rows are multiplied by, where it is not one
     zero: np.ndarray | None  #: with the cosine, which rows have no direction
+    given_means: sp.csr_array | None = None  #: where they are known
 
     @classmethod
     def of(cls, labelling: Labelling, *, cosine: bool) -> Geometry:
@@ -83,6 +84,8 @@ class Geometry:
     @cached_property
     def means(self) -> sp.csr_array:
         """The weighted mean of each cluster; zero for one without weight."""
+        if self.given_means is not None:
+            return self.given_means
         found, n_features = self.labelling, self.points.n_features
         weights = found.weights if self.scales is None else found.weights * self.scales
         zeros = sp.csr_array((self.n_clusters, n_features))
