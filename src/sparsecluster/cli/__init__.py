@@ -24,6 +24,8 @@ COMMANDS = {
 
     The file is read as the training data were: with their vocabulary and weights.""",
     "dbscan": "Find clusters of rows that have many others nearby; the rest is noise.",
+    "choose-k": "Try all numbers of clusters of a range, and recommend one, with its doubt.",
+    "evaluate": "Judge a clustering: by its rows and, where they are known, by the true labels.",
     "neighbors": "Find the nearest rows of each row, or all within a radius.",
     "convert": """Write the rows of a file into a store: memory-mapped, for data larger than memory.
 
@@ -69,7 +71,8 @@ app = App(
 app.meta.suppress_keyboard_interrupt = False
 app.register_install_completion_command(name="--install-completion")
 for _name, _help in COMMANDS.items():
-    app.command(f"sparsecluster.cli.{_name}:{_name}", name=_name, help=_help)
+    _module = _name.replace("-", "_")
+    app.command(f"sparsecluster.cli.{_module}:{_module}", name=_name, help=_help)
 
 
 @app.meta.default

@@ -1,4 +1,4 @@
-"""Labels as files: .npy, .csv, .txt, .parquet, or lines on standard output."""
+"""Labels as files: .npy, .csv, .txt, .parquet, or lines on standard output; written and read."""
 
 from __future__ import annotations
 
@@ -101,3 +101,39 @@ def _opened(target: str) -> Iterator[BinaryIO | Any]:
 
     with atomic_file(target) as partial, partial.open("wb") as file:
         yield file
+
+
+def read_labels(path: Path) -> Any:
+    """The labels in a file as `write_labels` has them; also strings, one per line."""
+    import numpy as np
+
+    if path.suffix not in ENDINGS:
+        raise ValueError(f"{path}: labels are read from {', '.join(ENDINGS)}.")
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    if path.suffix == ".parquet":
+        check_ending(str(path))
+        import pyarrow.parquet
+
+        if "label" not in pyarrow.parquet.read_schema(path).names:
+            raise ValueError(f"{path} has no column named label.")
+        found = pyarrow.parquet.read_table(path, columns=["label"])["label"]
+        return np.asarray(found.to_pylist())
+    lines = path.read_text("utf-8").splitlines()
+    if path.suffix == ".csv":
+        import csv
+
+        header, *rows = list(csv.reader(lines)) or [[]]
+        if "label" not in header:
+            raise ValueError(f"{path} has no column named label.")
+        at = header.index("label")
+        lines = [row[at] if at < len(row) else "" for row in rows if row]
+    if not lines:
+        raise ValueError(f"{path} has no labels.")
+    if "" in lines:
+        raise ValueError(f"{path}: label {lines.index('') + 1} is empty.")
+    try:
+        return np.array([int(line) for line in lines])
+    except ValueError:
+        return np.array(lines)
+

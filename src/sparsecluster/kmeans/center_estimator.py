@@ -19,24 +19,39 @@ from sparsecluster import _core
 from sparsecluster.base import SparseEstimator
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import nearest_labels
+from sparsecluster.kmeans.cluster_terms import ClusterTerms, largest_terms
 from sparsecluster.kmeans.lookup import CentersByFeature
 from sparsecluster.kmeans.seeding.starting import check_method
 from sparsecluster.kmeans.setting import SeedSetting, Setting
-from sparsecluster.rows.checks import check_feature_names, check_weights
+from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, Metric, metric_of
 from sparsecluster.rows.parameters import Anything, Choice, Number, check_number, integer
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord
-from sparsecluster.storage.fields import FLAG, HISTORY, INTEGER, LABELS, NUMBER, SECONDS, TEXT
+from sparsecluster.storage.fields import (
+    FLAG,
+    HISTORY,
+    INTEGER,
+    LABELS,
+    NUMBER,
+    SECONDS,
+    TEXT,
+    Array,
+)
 
 if TYPE_CHECKING:
     from sparsecluster import Report
 
 
 class CenterEstimator(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, SparseEstimator, ABC
+    ClusterTerms,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    SparseEstimator,
+    ABC,
 ):
     """A clustering by its centers: every row belongs to the nearest one."""
 
@@ -51,6 +66,7 @@ class CenterEstimator(
     }
     _fitted = SparseEstimator._fitted | {
         "labels_": LABELS,
+        "cluster_weights_": Array(np.float64),
         "inertia_": NUMBER,
         "metric_": TEXT,
         "objective_": NUMBER,
@@ -176,17 +192,8 @@ class CenterEstimator(
         self.check_is_fitted()
         check_number("n_terms", n_terms, Integral, 1)
         centers = sp.csr_array(self.cluster_centers_)
-        names: Any = check_feature_names(feature_names, centers.shape[1])
-        if names is None:
-            names = self.feature_names_
-        if names is None:
-            names = getattr(self, "feature_names_in_", [])
-        terms = []
-        for begin, end in zip(centers.indptr[:-1], centers.indptr[1:], strict=True):
-            order = np.argsort(-centers.data[begin:end], kind="stable")[:n_terms]
-            columns = centers.indices[begin:end][order[centers.data[begin:end][order] > 0]]
-            terms.append([str(names[c]) if c < len(names) else f"x{c}" for c in columns])
-        return terms
+        names = self._column_names(feature_names, centers.shape[1])
+        return largest_terms(centers, int(n_terms), names)
 
     def report(
         self,

@@ -16,8 +16,10 @@ from sparsecluster import _core
 from sparsecluster.kmeans import assignment, refine
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
+from sparsecluster.kmeans.cluster_terms import cluster_weights
 from sparsecluster.kmeans.keeping import LOGGER, Keeper, RunKeeper
 from sparsecluster.kmeans.loop import Loop, Task, iterate
+from sparsecluster.kmeans.merging import MergingEstimator
 from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import told
 from sparsecluster.kmeans.state import RunState
@@ -45,7 +47,7 @@ DECIDING = (
 )
 
 
-class KMeans(CenterEstimator):
+class KMeans(MergingEstimator):
     """K-means, exact for every algorithm, on sparse or dense rows.
 
     Parameters
@@ -118,6 +120,8 @@ class KMeans(CenterEstimator):
         The means, in float64; a CSR array for sparse and an ndarray for dense input.
     labels_ : ndarray of shape (n_samples,), int32
         Nearest center of each row; always equal to ``predict(X)``.
+    cluster_weights_ : ndarray of shape (n_clusters_,)
+        Weight of the rows of each cluster.
     inertia_ : float
         Weighted sum of the squared distances of the rows to their centers; with "cosine" twice that
         of 1 - cos.
@@ -262,6 +266,7 @@ class KMeans(CenterEstimator):
         self.algorithm_, self.metric_ = algorithm, self.metric
         self._set_centers(shown(best.centers))
         self.labels_ = best.labels
+        self.cluster_weights_ = cluster_weights(best.labels, weights, self.n_clusters_)
         self.inertia_ = best.inertia
         self.objective_ = setting.metric.objective(best.inertia, rows.core.norm2, weights)
         self._set_history(best.history, best.converged, best.seeding_seconds, started)
