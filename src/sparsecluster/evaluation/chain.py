@@ -23,7 +23,8 @@ from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.resources import threads_for
 from sparsecluster.rows.rows import Rows, as_rows
 
-SPLIT_ITERATIONS = 8
+# A split is the best of some starts after some iterations, and some more of these.
+SPLIT_STARTS, FIRST_ITERATIONS, MORE_ITERATIONS = 4, 2, 6
 # A run ends with the iteration that takes off the cost less than this share of all that it took off:
 # the next one goes on from there.
 LITTLE = 0.05
@@ -147,12 +148,14 @@ class Chain:
             n_threads=threads_for(2 * rows.core.nnz, task.setting.n_threads),
             random_state=np.random.RandomState([self._seed, len(members), int(members[0])]),
         )
-        start = started(rows, 2, setting)
-        if start.n_clusters < 2:
+        small = replace(task, rows=rows, setting=setting, max_iter=FIRST_ITERATIONS)
+        starts = [run(small, started(rows, 2, setting)) for _ in range(SPLIT_STARTS)]
+        best = min((one for one in starts if one.k == 2), key=lambda one: one.cost, default=None)
+        if best is None:
             return none
-        small = replace(task, rows=rows, setting=setting, max_iter=SPLIT_ITERATIONS)
-        found = run(small, start, cost)
-        return none if found.k < 2 else Split(gain=cost - found.cost, centers=found.centers)
+        more = replace(small, max_iter=MORE_ITERATIONS)
+        best = run(more, centers_.to_core(best.centers), cost)
+        return Split(gain=cost - best.cost, centers=best.centers) if best.k == 2 else none
 
     def _costs(self, link: Link) -> np.ndarray:
         """The cost of each cluster."""

@@ -65,9 +65,10 @@ def choose_k(
     too. So the cost falls with K, and all of them together take a fraction of the time of as many
     separate fits.
 
-    The recommendation is the smallest K whose mean silhouette is within one standard error of the
-    highest. The knee of the cost curve (the point farthest below the line between its ends, both
-    axes scaled to one) and the stability are told beside it, and `doubt` says where they disagree.
+    The recommendation is the K of the highest mean silhouette. Where others are within one standard
+    error of it, the most stable of them is taken. The knee of the cost curve (the point farthest
+    below the line between its ends, both axes scaled to one) is told beside it, and `doubt` says
+    what speaks against the choice.
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ def choose_k(
         search = Search(task, ks, seeds, n_init)
         file = saved.run(0) if saved else None
         search.run(callback, file)
-    advice = recommend(search.table, metric=metric, complete=search.complete)
+    advice = recommend(search.table, complete=search.complete)
     labels, centers = search.state.kept[advice.k]
     centers = centers if occurring is None else occurring.outside(centers)
     shown = centers if entered.sparse else centers.toarray()

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Below: how a silhouette or an agreement is called.
-WEAK_SILHOUETTE = {"cosine": 0.05, "euclidean": 0.05}
-UNSTABLE = 0.6
+# Below these a silhouette is called low, and clusters are called unstable.
+LOW, UNSTABLE = 0.1, 0.6
 FLAT = 0.02  # of the highest silhouette: another maximum this near is told
 
 
@@ -41,17 +40,23 @@ def candidates(ks: np.ndarray, silhouettes: np.ndarray, errors: np.ndarray) -> n
     return ks[silhouettes >= silhouettes[best] - errors[best]]
 
 
-def recommend(table: np.ndarray, *, metric: str, complete: bool = True) -> Recommendation:
-    """The smallest K whose silhouette is within one standard error of the highest."""
+def recommend(table: np.ndarray, *, complete: bool = True) -> Recommendation:
+    """Of those whose silhouette is within one standard error of the highest, the most stable K.
+
+    Stabilities are compared to two digits; of equal ones, and without any, the highest silhouette
+    counts.
+    """
     ks, silhouettes = table["k"], table["silhouette"]
-    near = candidates(ks, silhouettes, table["silhouette_error"])
-    k, best = int(near[0]), int(ks[np.argmax(silhouettes)])
-    chosen = table[ks == k][0]
+    near = np.isin(ks, candidates(ks, silhouettes, table["silhouette_error"]))
+    stable = np.round(np.nan_to_num(table["stability"], nan=-1.0), 2)
+    order = np.lexsort((ks, -silhouettes, -stable, ~near))
+    chosen = table[order[0]]
+    k, best = int(chosen["k"]), int(ks[np.argmax(silhouettes)])
     bend = knee(ks, table["cost"])
     return Recommendation(
         k=k,
         reason=_reason(chosen, best, float(silhouettes.max()), bend, len(table)),
-        doubt=_doubt(table, chosen, bend, metric, complete),
+        doubt=_doubt(table, chosen, bend, complete),
     )
 
 
@@ -63,8 +68,8 @@ def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int)
         reason = f"K = {k} has the highest silhouette, {value:.3f}"
     else:
         reason = (
-            f"K = {k} is the smallest whose silhouette, {value:.3f}, is within one standard error "
-            f"of the highest, {highest:.3f} at K = {best}"
+            f"K = {k} is the most stable of those whose silhouette is within one standard error of "
+            f"the highest: it has {value:.3f}, and K = {best} has {highest:.3f}"
         )
     told = []
     if np.isfinite(chosen["stability"]):
@@ -77,7 +82,7 @@ def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int)
     return reason + "".join(f"; {one}" for one in told) + "."
 
 
-def _doubt(table: np.ndarray, chosen: np.void, bend: int, metric: str, complete: bool) -> str:
+def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str:
     ks, silhouettes, k = table["k"], table["silhouette"], int(chosen["k"])
     doubts = []
     if not complete:
@@ -86,7 +91,7 @@ def _doubt(table: np.ndarray, chosen: np.void, bend: int, metric: str, complete:
         doubts.append("it is the last of the range, and a larger one may be better")
     elif len(ks) > 1 and k == ks[0]:
         doubts.append("it is the first of the range, and a smaller one may be better")
-    if chosen["silhouette"] < WEAK_SILHOUETTE[metric]:
+    if chosen["silhouette"] < LOW:
         doubts.append(
             f"a silhouette of {chosen['silhouette']:.3f} is low: clusters overlap, or there are "
             f"none"
