@@ -11,6 +11,7 @@ from rich.console import Console
 from . import (
     batches,
     data,
+    evaluation,
     full,
     hierarchy,
     larger,
@@ -44,11 +45,12 @@ COMMANDS = {
     "larger": larger.run,
     "neighbors": neighbors.run,
     "hierarchy": hierarchy.run,
+    "evaluation": evaluation.run,
     "size": size.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
-TIMEOUTS["neighbors"] = 600.0
+TIMEOUTS["neighbors"] = TIMEOUTS["evaluation"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 

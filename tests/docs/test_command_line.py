@@ -62,6 +62,8 @@ def test_all_fields_of_all_commands_are_documented(summary):
         "seed": "seed x.txt -k 2 --seed 0",
         "dbscan": "dbscan x.txt --min-samples 2 --k-distances",
         "neighbors": "neighbors x.txt -k 2",
+        "choose-k": "choose-k x.txt --most 4 --seed 0 --table t.csv",
+        "evaluate": "evaluate x.txt --labels l.csv --true l.csv",
     }
     for command, line in lines.items():
         assert fields(summary(line)) <= documented(command), command

@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 MOST_SHOWN = 50  # clusters in a table
+MOST_COMPARED = 300  # clusters up to which each is compared with all others
+MOST_PAIRS = 3
+NEARLY_EQUAL = 0.8
+TOP = "weight"  # terms by their weight in the center
 
 
 def clusters_table(
-    estimator: Any, terms: int, *more: tuple[str, list[str]], most: int = MOST_SHOWN
+    estimator: Any,
+    terms: int,
+    *more: tuple[str, list[str]],
+    most: int = MOST_SHOWN,
+    by: str = TOP,
 ) -> list[Any]:
-    """The clusters, largest first: number, size, top terms, and more columns by name; then a line
-    where there are more of them."""
+    """The clusters, largest first: number, size, terms, and more columns by name; then a line where
+    there are more of them."""
     from rich.table import Table
     from rich.text import Text
 
@@ -21,8 +29,9 @@ def clusters_table(
     table.add_column("rows", justify="right")
     columns = [(name, cells, "cyan") for name, cells in more]
     if estimator.feature_names_ is not None and hasattr(estimator, "top_terms"):
-        top_terms = [", ".join(of_cluster) for of_cluster in estimator.top_terms(terms)]
-        columns.insert(0, ("top terms", top_terms, "bold"))
+        found = estimator.top_terms(terms) if by == TOP else distinguishing(estimator, terms, by)
+        name = "top terms" if by == TOP else f"terms by {by}"
+        columns.insert(0, (name, [", ".join(of_cluster) for of_cluster in found], "bold"))
     for name, _, style in columns:
         table.add_column(name, style=style)
     order = sorted(range(len(sizes)), key=lambda one: (-sizes[one], one))
@@ -68,7 +77,41 @@ def phases_of(estimator: Any) -> dict[str, float]:
     return dict(getattr(estimator, "seconds_", {}))
 
 
-def fit_summary(estimator: Any, terms: int) -> dict[str, Any]:
+def check_terms(rows: Any, by: str) -> None:
+    """Refuse, before a fit, rows whose clusters cannot be compared term by term."""
+    if by == TOP or rows.feature_names is None:
+        return
+    values = rows.matrix.data if hasattr(rows.matrix, "indptr") else rows.matrix
+    if values.size and values.min() < 0:
+        raise ValueError(f"--terms-by {by} needs values that are not negative; the data have some.")
+
+
+def distinguishing(estimator: Any, terms: int, by: str) -> list[list[str]]:
+    """Terms that tell each cluster from the others."""
+    found: list[list[str]] = estimator.distinguishing_terms(terms, method=by)
+    return found
+
+
+def similar(estimator: Any) -> list[tuple[int, int, float]]:
+    """Pairs of nearly equal clusters; none where there are too many to compare."""
+    if estimator.n_clusters_ > MOST_COMPARED or not hasattr(estimator, "similar_clusters"):
+        return []
+    found: list[tuple[int, int, float]] = estimator.similar_clusters(NEARLY_EQUAL)
+    return found
+
+
+def similar_lines(estimator: Any) -> list[str]:
+    """The same in words."""
+    pairs = similar(estimator)
+    lines = [
+        f"clusters {one} and {other} are nearly equal (similarity {similarity:.2f})"
+        for one, other, similarity in pairs[:MOST_PAIRS]
+    ]
+    left = len(pairs) - MOST_PAIRS
+    return lines + ([f"and {left:,} more such pairs (use --json to list all)"] if left > 0 else [])
+
+
+def fit_summary(estimator: Any, terms: int, *, by: str = TOP) -> dict[str, Any]:
     """What a fit found, and how it went, as JSON can hold it."""
     named = estimator.feature_names_ is not None
     history = [_plain_fields(record) for record in getattr(estimator, "history_", [])]
@@ -83,6 +126,9 @@ def fit_summary(estimator: Any, terms: int) -> dict[str, Any]:
         "center_distances": sum(record["center_distances"] for record in history),
         "sizes": cluster_sizes(estimator),
         "top_terms": estimator.top_terms(terms) if named else None,
+        "distinguishing_terms": None if by == TOP or not named
+        else distinguishing(estimator, terms, by),
+        "similar_clusters": [list(pair) for pair in similar(estimator)],
         "history": history,
     }
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from sparsecluster.cli.clustering import Clustering, chosen
-from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of
+from sparsecluster.cli.clusters import (
+    check_terms,
+    clusters_table,
+    fit_summary,
+    phases_of,
+    similar_lines,
+)
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending
@@ -45,6 +51,9 @@ def fit(
     labels: Annotated[str | None, Parameter(group=OUTPUT, allow_leading_hyphen=True)] = None,
     joining: Joining = Joining(),
     terms: Annotated[Shown, Parameter(group=OUTPUT)] = 8,
+    terms_by: Annotated[
+        Literal["weight", "c-tf-idf", "log-odds"], Parameter(group=OUTPUT)
+    ] = "weight",
     minibatch: Annotated[bool, Parameter(negative=())] = False,
     seed: Seed = None,
     init: Annotated[str, Parameter(group=STARTING)] = "k-means++",
@@ -69,6 +78,9 @@ def fit(
         Write the cluster of each row: .npy, .csv, .txt, .parquet, or - for standard output.
     terms
         How many terms to show for each cluster, where the columns have names.
+    terms_by
+        Which: those of the largest weight in the center, or those that tell the cluster from the
+        others, by class-based tf-idf or by log-odds.
     minibatch
         Work on batches of rows: less time, at nearly the same cost.
     seed
@@ -105,6 +117,7 @@ def fit(
     with screen.warnings_in_words():
         begun = time.perf_counter()
         rows = read_rows(inputs, reading, preparing, running, screen)
+        check_terms(rows, terms_by)
         started = time.perf_counter()
         with screen.progress("seeding") as show:
             n_runs = 1 if minibatch else estimator.n_starts
@@ -119,13 +132,14 @@ def fit(
             "rows": rows.n_rows,
             "columns": rows.n_features,
             "format": rows.recipe and rows.recipe.format,
-            **fit_summary(estimator, terms),
+            **fit_summary(estimator, terms, by=terms_by),
             "seconds": seconds,
             "seconds_by_phase": {"reading": started - begun, **phases_of(estimator)},
             **written_fields(model, labels, join),
             "checkpoint": clustering.checkpoint and str(clustering.checkpoint),
         },
-        *clusters_table(estimator, terms),
+        *clusters_table(estimator, terms, by=terms_by),
+        *similar_lines(estimator),
         f"{counted(estimator.n_clusters_, 'cluster')} of {counted(rows.n_rows, 'row')}: "
         f"{counted(estimator.n_iter_, 'iteration')}, cost {estimator.inertia_:.6g}, "
         f"{seconds:.2f} s",

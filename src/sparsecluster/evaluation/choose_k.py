@@ -65,8 +65,8 @@ def choose_k(
     too. So the cost falls with K, and all of them together take a fraction of the time of as many
     separate fits.
 
-    The recommendation is the K of the highest mean silhouette. Where others are within one standard
-    error of it, the most stable of them is taken. The knee of the cost curve (the point farthest
+    The recommendation is the K of the highest mean silhouette. Where others are within their
+    standard error of it, the most stable of them is taken. The knee of the cost curve (the point farthest
     below the line between its ends, both axes scaled to one) is told beside it, and `doubt` says
     what speaks against the choice.
 

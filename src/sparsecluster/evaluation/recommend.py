@@ -35,13 +35,15 @@ def knee(ks: np.ndarray, costs: np.ndarray) -> int:
 
 
 def candidates(ks: np.ndarray, silhouettes: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """All K whose silhouette is within one standard error of the highest."""
-    best = int(np.argmax(silhouettes))
-    return ks[silhouettes >= silhouettes[best] - errors[best]]
+    """All K whose silhouette is within its standard error of the highest.
+
+    What is left out stays so when larger K are added: the highest only rises.
+    """
+    return ks[silhouettes + errors >= silhouettes.max()]
 
 
 def recommend(table: np.ndarray, *, complete: bool = True) -> Recommendation:
-    """Of those whose silhouette is within one standard error of the highest, the most stable K.
+    """Of those whose silhouette is within its standard error of the highest, the most stable K.
 
     Stabilities are compared to two digits; of equal ones, and without any, the highest silhouette
     counts.
@@ -68,7 +70,7 @@ def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int)
         reason = f"K = {k} has the highest silhouette, {value:.3f}"
     else:
         reason = (
-            f"K = {k} is the most stable of those whose silhouette is within one standard error of "
+            f"K = {k} is the most stable of those whose silhouette is within its standard error of "
             f"the highest: it has {value:.3f}, and K = {best} has {highest:.3f}"
         )
     told = []

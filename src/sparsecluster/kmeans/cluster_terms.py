@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
 from sparsecluster.rows.checks import check_feature_names
 from sparsecluster.rows.parameters import Positive, check_name, check_number
+from sparsecluster.rows.resources import effective_n_threads
+from sparsecluster.rows.rows import as_rows
 
 METHODS = ("c-tf-idf", "log-odds")
 BLOCK = 512  # centers that are compared with all others at a time
@@ -22,6 +26,7 @@ class ClusterTerms:
     # What the estimator has.
     cluster_centers_: Any
     feature_names_: Any
+    n_threads: int | None
 
     def check_is_fitted(self) -> None:
         """Raise NotFittedError where there are no centers yet."""
@@ -110,19 +115,21 @@ class ClusterTerms:
         if threshold > 1:
             raise ValueError(f"threshold must be at most 1, got {threshold!r}.")
         centers = sp.csr_array(self.cluster_centers_, dtype=np.float64)
-        norm2 = np.asarray(centers.power(2).sum(axis=1)).ravel()
-        columns, found = sp.csr_array(centers.T), []
-        for begin in range(0, centers.shape[0], BLOCK):
-            products = sp.coo_array(centers[begin : begin + BLOCK] @ columns)
-            one, other = products.row + begin, products.col
-            above = one < other
-            one, other = one[above], other[above]
-            similarity = 2 * products.data[above] / (norm2[one] + norm2[other])
-            near = similarity >= threshold * (1 - 1e-12)
-            found += list(zip(one[near], other[near], np.minimum(similarity[near], 1.0),
-                              strict=True))  # fmt: skip
-        found.sort(key=lambda pair: (-pair[2], pair[0], pair[1]))
-        return [(int(one), int(other), float(similarity)) for one, other, similarity in found]
+        rows, core = as_rows(centers, n_threads=1), centers_.to_core(centers)
+        norm2, n_clusters = rows.core.norm2, centers.shape[0]
+        found: list[tuple[int, int, float]] = []
+        for begin in range(0, n_clusters, BLOCK):
+            block = np.arange(begin, min(begin + BLOCK, n_clusters))
+            apart = np.empty((len(block), n_clusters))
+            n_threads = effective_n_threads(self.n_threads)
+            _core.all_distances(rows.select(block).core, core, apart, n_threads)
+            both = norm2[block, None] + norm2
+            # Two centers that are zero are equal.
+            similarity = 1 - np.divide(apart**2, both, out=np.zeros_like(both), where=both > 0)
+            near = (similarity >= threshold - 1e-12) & (block[:, None] < np.arange(n_clusters))
+            for one, other in np.argwhere(near).tolist():
+                found.append((begin + one, other, float(similarity[one, other])))
+        return sorted(found, key=lambda pair: (-pair[2], pair[0], pair[1]))
 
     def _column_names(self, given: Any, n_features: int) -> Any:
         """Names of the columns: those given, those of the fit, those of its frame, or none."""

@@ -232,6 +232,18 @@ class Content:
             return list(range(self.n_clusters))[:MOST_CLUSTERS]
         return largest_first(self.sizes)[:MOST_CLUSTERS]
 
+    @cached_property
+    def distinguishing(self) -> list[list[str]]:
+        """Terms that tell each cluster from the others; none where the model cannot say."""
+        can = hasattr(self.estimator, "distinguishing_terms") and self.n_clusters > 1
+        if not can or not len(self.names) or (self.centers.nnz and self.centers.data.min() < 0):
+            return [[] for _ in range(self.n_clusters)]
+        try:
+            found: list[list[str]] = self.estimator.distinguishing_terms(self.terms)
+        except ValueError:  # a model of an older version, without sizes
+            return [[] for _ in range(self.n_clusters)]
+        return found
+
     def top_terms(self, cluster: int, most: int) -> tuple[list[Any], np.ndarray]:
         """Names and weights of the columns with the largest weights."""
         columns, weights = top_columns(self.centers, cluster, most)

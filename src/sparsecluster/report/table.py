@@ -33,6 +33,7 @@ def _line(content: Content, cluster: int) -> dict[str, Any]:
         "cluster": cluster,
         "sizes": _size_cells(content, cluster),
         "terms": _terms(content, cluster),
+        "distinguishing": content.distinguishing[cluster],
         "nearest_rows": [] if survey is None else survey.nearest_rows(cluster),
         "costs": [] if survey is None else _cost_cells(survey, cluster),
     }

@@ -1,0 +1,150 @@
+"""The commands evaluate and choose-k, and terms that tell clusters apart in fit."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsecluster import choose_k, evaluate, load_model, read
+from sparsecluster.cli import app
+
+LINES = ["red apple pie", "red apple tart", "green apple pie", "blue sky sun", "blue sea sky",
+         "blue sky rain", "fast car road", "slow car road", "car road trip"]  # fmt: skip
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capfd):
+    """Run a command in a folder with a text; its status, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    Path("x.txt").write_text("\n".join(LINES * 4) + "\n")
+
+    def run(line):
+        status = 0
+        try:
+            app.meta(line.split())
+        except SystemExit as end:
+            status = end.code
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def summary(command, line):
+    status, out, err = command(f"{line} --json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("ending", ["npy", "csv", "txt"])
+def test_evaluate_says_what_the_library_says(command, ending):
+    command(f"fit x.txt -k 3 --seed 0 --metric cosine --labels l.{ending} --quiet")
+    classes = ["food", "food", "food", "sky", "sky", "sky", "car", "car", "car"] * 4
+    Path("true.txt").write_text("\n".join(classes) + "\n")
+    found = summary(command, f"evaluate x.txt --labels l.{ending} --true true.txt")
+    rows = read("x.txt")
+    command("fit x.txt -k 3 --seed 0 --metric cosine --labels again.npy --quiet")
+    expected = evaluate(rows, np.load("again.npy"), classes)
+    assert found["silhouette"] == expected.silhouette
+    assert found["agreement"]["accuracy"] == expected.agreement.accuracy
+    assert [one["rows"] for one in found["clusters"]] == [one.rows for one in expected.clusters]
+
+
+def test_evaluate_a_model_by_its_own_metric(command):
+    command("fit x.txt -k 3 --seed 0 --tfidf --model m.st --labels l.npy --quiet")
+    found = summary(command, "evaluate x.txt --model m.st")
+    assert found["metric"] == "sqeuclidean" and found["agreement"] is None
+    assert found["cost"] == pytest.approx(load_model("m.st").inertia_)
+    assert summary(command, "evaluate x.txt --model m.st --metric cosine")["metric"] == "cosine"
+    status, out, _ = command("evaluate x.txt --labels l.npy")
+    assert status == 0 and "silhouette" in out and "separation" in out
+
+
+def test_true_labels_come_from_the_data_where_these_have_them(command):
+    lines = [f"{i % 2} 1:{1 + i % 2} {2 + i % 2}:5\n" for i in range(8)]
+    Path("x.svm").write_text("".join(lines))
+    np.save("l.npy", np.arange(8) % 2)
+    assert summary(command, "evaluate x.svm --labels l.npy")["agreement"]["accuracy"] == 1.0
+
+
+def test_noise_and_weights(command):
+    labels = np.tile([0, 0, -1, 1, 1, 1, 2, 2, 2], 4)
+    np.save("l.npy", labels)
+    np.save("w.npy", np.arange(36) % 3 + 1.0)
+    found = summary(command, "evaluate x.txt --labels l.npy --weights w.npy")
+    assert found["noise"] == 4 and found["clusters"][0]["weight"] > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("evaluate x.txt", "either --labels or --model"),
+        ("evaluate x.txt --labels short.npy", "3 labels for 36 rows"),
+        ("evaluate x.txt --labels one.npy", "at least 2 are needed"),
+        ("evaluate x.txt --labels l.json", "labels are read from"),
+        ("evaluate x.txt --labels bad.csv", "no column named label"),
+        ("evaluate x.txt --labels empty.txt", "no labels"),
+        ("evaluate x.txt --labels gap.txt", "label 2 is empty"),
+        ("evaluate x.txt --labels missing.npy", "missing.npy"),
+        ("choose-k x.txt --least 5 --most 4", "--least 5 is above --most 4"),
+        ("choose-k x.txt --most 60", "X has 36 rows"),
+        ("choose-k x.txt --least 1", "2"),
+        ("choose-k x.txt --table t.json", "written as .csv"),
+        ("choose-k x.txt --plot p.bmp", "pictures are written as"),
+        ("choose-k x.txt --zero-rows first", "--zero-rows needs --metric cosine"),
+        ("fit x.npz -k 2 --terms-by tfidf", "terms-by"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(command, line, message):
+    np.save("short.npy", np.array([0, 1, 1]))
+    np.save("one.npy", np.zeros(36, dtype=int))
+    Path("bad.csv").write_text("row,cluster\n0,1\n")
+    Path("empty.txt").write_text("")
+    Path("gap.txt").write_text("1\n\n2\n")
+    sp.save_npz("x.npz", sp.csr_array(np.eye(4)))
+    status, out, err = command(line)
+    assert status == 2 and out == "" and message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_choose_k_says_what_the_library_says(command):
+    found = summary(
+        command, "choose-k x.txt --metric cosine --most 6 --seed 0 --table t.csv --model m.st"
+    )
+    expected = choose_k(read("x.txt"), range(2, 7), metric="cosine", random_state=0)
+    assert (found["k"], found["reason"]) == (expected.k, expected.reason)
+    assert [one["cost"] for one in found["tried"]] == expected.table["cost"].tolist()
+    assert Path("t.csv").read_text().splitlines()[0].startswith("k,cost,silhouette")
+    assert len(Path("t.csv").read_text().splitlines()) == 6
+    assert load_model("m.st").n_clusters_ == expected.k
+
+
+def test_choose_k_shows_a_table_its_reason_and_its_doubt(command):
+    status, out, _ = command("choose-k x.txt --metric cosine --most 5 --seed 0 --checkpoint c")
+    assert status == 0
+    assert "silhouette" in out and "Doubt: " in out and "choice" in out
+    assert command("choose-k x.txt --metric cosine --most 5 --seed 0 --checkpoint c")[0] == 0
+
+
+def test_choose_k_draws_a_picture(command):
+    pytest.importorskip("matplotlib")
+    assert command("choose-k x.txt --most 5 --seed 0 --plot p.svg")[0] == 0
+    assert Path("p.svg").read_text().lstrip().startswith("<?xml")
+
+
+@pytest.mark.parametrize("by", ["c-tf-idf", "log-odds"])
+def test_fit_shows_terms_that_tell_clusters_apart(command, by):
+    found = summary(command, f"fit x.txt -k 3 --seed 0 --terms 2 --terms-by {by} --model m.st")
+    assert found["distinguishing_terms"] == load_model("m.st").distinguishing_terms(2, method=by)
+    status, out, _ = command(f"fit x.txt -k 3 --seed 0 --terms-by {by}")
+    assert status == 0 and f"terms by {by}" in out
+
+
+def test_fit_names_nearly_equal_clusters(command):
+    X = np.array([[9.0, 0, 0], [9, 1, 0], [9, 0, 1], [0, 9, 9]])
+    sp.save_npz("near.npz", sp.csr_array(np.repeat(X, 3, axis=0)))
+    status, out, _ = command("fit near.npz -k 4 --seed 0")
+    assert status == 0 and "nearly equal" in out
+    assert len(summary(command, "fit near.npz -k 4 --seed 0")["similar_clusters"]) == 3
