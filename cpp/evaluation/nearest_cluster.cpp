@@ -25,7 +25,11 @@ void NearestCluster::find(int64_t begin, int64_t end, const double* scales, cons
     const int64_t n_centers = centers_.size();
     const double unscaled = 1 / (index_.scale * index_.scale);
     std::vector<double> half(n_centers);
-    for (int64_t k = 0; k < n_centers; ++k) half[k] = 0.5 * (centers_.items[k].norm2 + spread_[k]);
+    double largest = 0;
+    for (int64_t k = 0; k < n_centers; ++k) {
+        half[k] = 0.5 * (centers_.items[k].norm2 + spread_[k]);
+        if (half[k] < INFINITY) largest = std::max(largest, half[k]);
+    }
     std::vector<int64_t> ids;
     if (begin > 0 || end < rows_.n_rows()) {
         ids.resize(end - begin);
@@ -45,7 +49,7 @@ void NearestCluster::find(int64_t begin, int64_t end, const double* scales, cons
              if (labels[i] >= 0) values[labels[i]] = -INFINITY;
              const double best = *std::max_element(values.begin(), values.end());
              // The last term is for the rounding of `values` themselves.
-             const double error = scale * unscaled * scanned.error + 1e-12 * std::abs(best);
+             const double error = scale * unscaled * scanned.error + 1e-14 * (largest + std::abs(best));
              double least = INFINITY;
              int32_t found = -1;
              for (int64_t k = 0; best > -INFINITY && k < n_centers; ++k) {

@@ -89,7 +89,7 @@ def test_noise_and_weights(command):
         ("evaluate x.txt --labels gap.txt", "label 2 is empty"),
         ("evaluate x.txt --labels missing.npy", "missing.npy"),
         ("choose-k x.txt --least 5 --most 4", "--least 5 is above --most 4"),
-        ("choose-k x.txt --most 60", "X has 36 rows"),
+        ("choose-k x.txt --most 60", "--most is 60, and X has 36 rows"),
         ("choose-k x.txt --least 1", "2"),
         ("choose-k x.txt --table t.json", "written as .csv"),
         ("choose-k x.txt --plot p.bmp", "pictures are written as"),

@@ -166,7 +166,7 @@ def _shown(choice: Choice) -> Any:
     for name in ("K", "cost", "silhouette", "stability", ""):
         table.add_column(name, justify="right" if name else "left")
     for row in choice.table:
-        marks = ["choice"] * (row["k"] == choice.k) + ["knee"] * (row["k"] == choice.knee)
+        marks = [name for name, k in (("choice", choice.k), ("knee", choice.knee)) if k == row["k"]]
         stable = "" if row["stability"] != row["stability"] else f"{row['stability']:.3f}"
         cells = (f"{row['k']}", f"{row['cost']:.6g}", f"{row['silhouette']:.4f}", stable)
         table.add_row(*cells, ", ".join(marks), style="bold" if row["k"] == choice.k else None)

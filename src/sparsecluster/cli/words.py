@@ -9,11 +9,18 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-OTHER_NAMES = {"n_clusters": "--clusters", "random_state": "--seed", "n_threads": "--threads"}
+OTHER_NAMES = {
+    "n_clusters": "--clusters",
+    "random_state": "--seed",
+    "n_threads": "--threads",
+    "sample_weight": "--weights",
+}
 # Advice that is about Python.
 PHRASES = {
     "Give one that `save` wrote": "Give one that fit --model wrote",
     "Prepare(norm='l2') (--unit)": "--unit",
+    "k_range goes up to": "--most is",
+    "the least of k_range": "--least",
 }
 NO_PERMISSION = "cannot be opened: permission denied. Check its owner and its mode."
 SYSTEM_ERRORS = {
