@@ -23,13 +23,15 @@ from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.resources import threads_for
 from sparsecluster.rows.rows import Rows, as_rows
 
-# A split is the best of some starts after some iterations, and some more of these.
-SPLIT_STARTS, FIRST_ITERATIONS, MORE_ITERATIONS = 4, 2, 6
-# A run ends with the iteration that takes off the cost less than this share of all that it took off:
-# the next one goes on from there.
-LITTLE = 0.05
+# A split is the best of some starts after some iterations, and some more of these. Few rows need
+# more starts, and can afford them.
+FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 500, 4, 2
+FIRST_ITERATIONS, MORE_ITERATIONS = 2, 6
+# A run ends with the iteration that takes off the cost less than this share of all that it took off,
+# because the next one goes on from there; the first one of a chain does more.
+LITTLE, LITTLE_OF_FIRST = 0.05, 0.005
 # A split is looked for again when so many of the rows of its cluster came or went.
-STALE = 0.1
+STALE = 0.2
 MOST_EXCHANGES = 1  # per step
 MOST_COMPARED = 2000  # clusters up to which pairs are looked at for a merge
 
@@ -74,7 +76,8 @@ class Chain:
         for number in range(n_init):
             chance = np.random.RandomState([self._seed, number])
             setting = replace(self._task.setting, random_state=chance)
-            links.append(run(self._task, started(self._task.rows, k, setting)))
+            start = started(self._task.rows, k, setting)
+            links.append(run(self._task, start, little=LITTLE_OF_FIRST))
         best = min(links, key=lambda link: link.cost)
         return self._exchanged(best)
 
@@ -123,23 +126,23 @@ class Chain:
         missing = [k for k in range(link.k) if k not in link.splits]
         if not missing:
             return link.splits
-        costs, found = self._costs(link), dict(link.splits)
+        found = dict(link.splits)
         order = np.argsort(link.labels, kind="stable")
         ends = np.searchsorted(link.labels[order], np.arange(link.k + 1))
         for cluster in missing:
             members = order[ends[cluster] : ends[cluster + 1]]
-            found[cluster] = self._split(members, float(costs[cluster]), link.centers[[cluster]])
+            found[cluster] = self._split(members, link.centers[[cluster]])
         return dict(sorted(found.items()))
 
-    def _split(self, members: np.ndarray, cost: float, center: sp.csr_array) -> Split:
+    def _split(self, members: np.ndarray, center: sp.csr_array) -> Split:
         """2-means of the rows of a cluster."""
         task, none = self._task, Split(gain=0.0, centers=center)
         weights = task.setting.weights
         if weights is not None:
             members = members[weights[members] > 0]
-        if len(members) < 2 or not cost > 0:
+        if len(members) < 2:
             return none
-        rows = task.rows.select(members)
+        rows, columns = apart(task.rows, members)
         if not task.setting.metric.useful(rows.core.norm2).any():
             return none
         setting = replace(
@@ -148,14 +151,29 @@ class Chain:
             n_threads=threads_for(2 * rows.core.nnz, task.setting.n_threads),
             random_state=np.random.RandomState([self._seed, len(members), int(members[0])]),
         )
-        small = replace(task, rows=rows, setting=setting, max_iter=FIRST_ITERATIONS)
-        starts = [run(small, started(rows, 2, setting)) for _ in range(SPLIT_STARTS)]
+        # The mean of these rows has no other columns than they have.
+        inside = (center.data, np.searchsorted(columns, center.indices), center.indptr)
+        core = centers_.to_core(sp.csr_array(inside, shape=(1, rows.n_features)))
+        together = np.zeros(len(members), dtype=np.int32)
+        cost = _core.own_cost(rows.core, core, together, setting.weights, setting.n_threads)
+        if not cost > 0:
+            return none
+        statistics = _core.column_stats(rows.core, setting.weights)
+        small = replace(
+            task, rows=rows, setting=setting, columns=statistics, max_iter=FIRST_ITERATIONS
+        )
+        n_starts = STARTS_OF_FEW if len(members) < FEW_ROWS else STARTS_OF_MANY
+        starts = [run(small, started(rows, 2, setting)) for _ in range(n_starts)]
         best = min((one for one in starts if one.k == 2), key=lambda one: one.cost, default=None)
         if best is None:
             return none
         more = replace(small, max_iter=MORE_ITERATIONS)
         best = run(more, centers_.to_core(best.centers), cost)
-        return Split(gain=cost - best.cost, centers=best.centers) if best.k == 2 else none
+        if best.k < 2:
+            return none
+        indices, shape = columns[best.centers.indices], (2, task.rows.n_features)
+        halves = sp.csr_array((best.centers.data, indices, best.centers.indptr), shape=shape)
+        return Split(gain=cost - best.cost, centers=halves)
 
     def _costs(self, link: Link) -> np.ndarray:
         """The cost of each cluster."""
@@ -206,6 +224,21 @@ class Chain:
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
 
+def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:
+    """Some rows as a matrix of their own, and the columns that it has: work on a small cluster does
+    not depend on how many there are in all."""
+    if not rows.sparse:
+        return rows.select(members), np.arange(rows.n_features)
+    matrix = rows.picked(members)
+    occurs = np.zeros(rows.n_features, dtype=bool)
+    occurs[matrix.indices] = True
+    columns = np.flatnonzero(occurs)
+    numbers = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+    entries = (matrix.data, numbers[matrix.indices], matrix.indptr)
+    small = sp.csr_array(entries, shape=(len(members), max(len(columns), 1)))
+    return as_rows(small, n_threads=1), columns
+
+
 def started(rows: Rows, k: int, setting: SeedSetting) -> _core.Centers:
     """Centers by k-means++; fewer than asked for where rows are not distinct."""
     with warnings.catch_warnings():
@@ -213,14 +246,19 @@ def started(rows: Rows, k: int, setting: SeedSetting) -> _core.Centers:
         return starting_centers("k-means++", rows, k, setting, None)
 
 
-def run(task: Task, centers: _core.Centers, before: float = np.inf) -> Link:
-    """K-means from these centers, until it has settled or takes little off the cost `before`."""
+def run(
+    task: Task, centers: _core.Centers, before: float | None = None, *, little: float = LITTLE
+) -> Link:
+    """K-means from these centers, until it has settled or an iteration takes little off the cost.
+
+    That is little against what the run took off the cost `before`, or after its first iteration.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        loop, costs = Loop(task, RunState.at(centers)), [before]
+        loop, costs = Loop(task, RunState.at(centers)), [] if before is None else [before]
         while loop.goes_on:
             costs.append(loop.step().cost)
-            if costs[-2] - costs[-1] < LITTLE * (before - costs[-1]) < np.inf:
+            if len(costs) > 1 and costs[-2] - costs[-1] < little * (costs[0] - costs[-1]):
                 break
     return Link(
         labels=loop.labels,

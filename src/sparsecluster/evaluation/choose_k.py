@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from sparsecluster import _core
 from sparsecluster.evaluation.agreement import adjusted_rand
-from sparsecluster.evaluation.chain import Chain, Link
+from sparsecluster.evaluation.chain import Chain, Link, apart
 from sparsecluster.evaluation.choice import Choice, ChoiceRecord, as_table, made_choice
 from sparsecluster.evaluation.geometry import Geometry
 from sparsecluster.evaluation.labelling import Labelling
@@ -30,11 +30,10 @@ from sparsecluster.rows.errors import counted
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
 from sparsecluster.rows.parameters import Number, check_name, check_number
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
-from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.checkpoint import fingerprint, open_checkpoint, seconds
 
 # Rows of a sample: so many per cluster of the largest K, and no more than half of all.
-SAMPLE_PER_CLUSTER, LEAST_SAMPLE = 50, 1000
+SAMPLE_PER_CLUSTER, LEAST_SAMPLE = 30, 1000
 #: Called after each K; a true answer ends the search.
 ChoiceCallback = Callable[[ChoiceRecord], Any]
 
@@ -85,7 +84,7 @@ def choose_k(
     n_init : int, default=3
         Runs from k-means++ for the smallest K.
     n_resamples : int, default=2
-        Samples of the rows that are clustered too, for the stability. Each has 50 rows per cluster
+        Samples of the rows that are clustered too, for the stability. Each has 30 rows per cluster
         of the largest K, at least 1,000, and at most half of the rows. 0 for no stability.
     max_iter, tol : int, float, default=300, 1e-4
         When k-means stops, as for :class:`KMeans`. Beyond the smallest K a run also ends when an
@@ -325,14 +324,13 @@ class Search:
         return np.sort(drawn[: min(len(eligible) // 2, most)])
 
     def _on_sample(self, sample: np.ndarray) -> Task:
-        setting, rows = self._task.setting, self._sampled(sample)
+        setting = self._task.setting
+        rows, _ = apart(self._task.rows, sample)
         weights = None if setting.weights is None else setting.weights[sample]
         n_threads = threads_for(rows.core.nnz * self._ks[-1], setting.n_threads)
         own = replace(setting, weights=weights, n_threads=n_threads)
-        return replace(self._task, rows=rows, setting=own)
-
-    def _sampled(self, sample: np.ndarray) -> Rows:
-        return self._task.rows.select(sample)
+        columns = _core.column_stats(rows.core, weights)
+        return replace(self._task, rows=rows, setting=own, columns=columns)
 
     def _stability(self, links: list[Link | None]) -> float:
         """How well the samples agree with all rows, on their own rows."""
