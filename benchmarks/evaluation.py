@@ -1,4 +1,4 @@
-"""Silhouettes against scikit-learn's, choosing K against separate fits, and known numbers of clusters.
+"""Silhouettes against scikit-learn's, choosing K against separate fits, known numbers of clusters.
 
 `python -m benchmarks.evaluation TASK SYSTEM SET THREADS` is one measurement, in a process of its
 own. `silhouettes`, `choosing` and `known` each give a table; other commands may call them.

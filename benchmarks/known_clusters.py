@@ -71,7 +71,7 @@ def cells(seed: int = 4) -> KnownClusters:
 
 
 def overlapping(seed: int = 5) -> KnownClusters:
-    """12 topics in 4 areas: topics of an area share a third of their words, 3% of rows have none."""
+    """12 topics in 4 areas: topics of an area share a third of their words, 3% of rows none."""
     rng = np.random.default_rng(seed)
     classes = np.repeat(np.arange(12), rng.integers(150, 450, size=12))
     counts = documents(rng, classes, n_words=5000, own_words=200, common=0.35, length=90,

@@ -1,7 +1,7 @@
 """How many clusters: cost, silhouette and stability against K, and what `choose_k` makes of them.
 
-Five groups of points, two of them close together: the silhouettes of four and five clusters are near
-each other, and the doubt says so.
+Five groups of points, two of them close together: the silhouettes of four and five clusters are
+near each other.
 """
 
 import matplotlib.pyplot as plt

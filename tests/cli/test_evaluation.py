@@ -55,11 +55,14 @@ def test_evaluate_says_what_the_library_says(command, ending):
 def test_evaluate_a_model_by_its_own_metric(command):
     command("fit x.txt -k 3 --seed 0 --tfidf --model m.st --labels l.npy --quiet")
     found = summary(command, "evaluate x.txt --model m.st")
-    assert found["metric"] == "sqeuclidean" and found["agreement"] is None
+    assert found["metric"] == "sqeuclidean"
+    assert found["agreement"] is None
     assert found["cost"] == pytest.approx(load_model("m.st").inertia_)
     assert summary(command, "evaluate x.txt --model m.st --metric cosine")["metric"] == "cosine"
     status, out, _ = command("evaluate x.txt --labels l.npy")
-    assert status == 0 and "silhouette" in out and "separation" in out
+    assert status == 0
+    assert "silhouette" in out
+    assert "separation" in out
 
 
 def test_true_labels_come_from_the_data_where_these_have_them(command):
@@ -74,7 +77,8 @@ def test_noise_and_weights(command):
     np.save("l.npy", labels)
     np.save("w.npy", np.arange(36) % 3 + 1.0)
     found = summary(command, "evaluate x.txt --labels l.npy --weights w.npy")
-    assert found["noise"] == 4 and found["clusters"][0]["weight"] > 0
+    assert found["noise"] == 4
+    assert found["clusters"][0]["weight"] > 0
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,9 @@ def test_what_cannot_be_done_is_refused(command, line, message):
     Path("gap.txt").write_text("1\n\n2\n")
     sp.save_npz("x.npz", sp.csr_array(np.eye(4)))
     status, out, err = command(line)
-    assert status == 2 and out == "" and message in err
+    assert status == 2
+    assert out == ""
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
@@ -124,7 +130,9 @@ def test_choose_k_says_what_the_library_says(command):
 def test_choose_k_shows_a_table_its_reason_and_its_doubt(command):
     status, out, _ = command("choose-k x.txt --metric cosine --most 5 --seed 0 --checkpoint c")
     assert status == 0
-    assert "silhouette" in out and "Doubt: " in out and "choice" in out
+    assert "silhouette" in out
+    assert "Doubt: " in out
+    assert "choice" in out
     assert command("choose-k x.txt --metric cosine --most 5 --seed 0 --checkpoint c")[0] == 0
 
 
@@ -139,12 +147,14 @@ def test_fit_shows_terms_that_tell_clusters_apart(command, by):
     found = summary(command, f"fit x.txt -k 3 --seed 0 --terms 2 --terms-by {by} --model m.st")
     assert found["distinguishing_terms"] == load_model("m.st").distinguishing_terms(2, method=by)
     status, out, _ = command(f"fit x.txt -k 3 --seed 0 --terms-by {by}")
-    assert status == 0 and f"terms by {by}" in out
+    assert status == 0
+    assert f"terms by {by}" in out
 
 
 def test_fit_names_nearly_equal_clusters(command):
     X = np.array([[9.0, 0, 0], [9, 1, 0], [9, 0, 1], [0, 9, 9]])
     sp.save_npz("near.npz", sp.csr_array(np.repeat(X, 3, axis=0)))
     status, out, _ = command("fit near.npz -k 4 --seed 0")
-    assert status == 0 and "nearly equal" in out
+    assert status == 0
+    assert "nearly equal" in out
     assert len(summary(command, "fit near.npz -k 4 --seed 0")["similar_clusters"]) == 3

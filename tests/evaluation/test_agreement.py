@@ -18,9 +18,7 @@ from sparsecluster import (
 )
 
 MEASURES = (adjusted_rand, clustering_accuracy, normalized_mutual_info, purity)
-small_labels = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30
-)
+small_labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30)
 
 
 @given(small_labels)
@@ -81,7 +79,8 @@ def test_clear_clusters_are_stable_and_made_up_ones_are_not():
     samples = stability(
         KMeans(7), rng.normal(size=(120, 2)), n_resamples=3, samples=True, random_state=0
     )
-    assert samples.shape == (3,) and samples.max() < 0.9
+    assert samples.shape == (3,)
+    assert samples.max() < 0.9
 
 
 def test_stability_is_the_same_for_the_same_seed_and_takes_weights():
@@ -92,13 +91,14 @@ def test_stability_is_the_same_for_the_same_seed_and_takes_weights():
         stability(KMeans(3), X, random_state=4, sample_weight=weights, progress=shares.append)
         for _ in range(2)
     ]
-    assert runs[0] == runs[1] and shares[-1] == 1.0
+    assert runs[0] == runs[1]
+    assert shares[-1] == 1.0
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"fraction": 1.0}, "above 0 and below 1"),
+        ({"fraction": 1.0}, "fraction must be below 1"),
         ({"n_resamples": 0}, "n_resamples"),
         ({"estimator": 3}, "must have fit"),
         ({"fraction": 0.01}, "share too few"),

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support.compare import same
+from support.data import csr
 
 from sparsecluster import (
     CheckpointError,
@@ -14,8 +16,6 @@ from sparsecluster import (
     silhouette,
 )
 from sparsecluster.evaluation.recommend import knee
-from support.compare import same
-from support.data import csr
 
 BY = {"euclidean": "sqeuclidean", "cosine": "cosine"}
 
@@ -126,7 +126,7 @@ def test_a_search_that_was_cut_short_ends_as_if_it_had_not_been(ended_at, tmp_pa
     )
     assert tried == list(range(ended_at + 1, 9))
     assert same(untimed(resumed), untimed(whole))
-    with pytest.raises(CheckpointError, match="another fit .different k_range"):
+    with pytest.raises(CheckpointError, match=r"another fit .different k_range"):
         choose_k(csr(X), range(2, 7), checkpoint=folder, **options)
 
 
@@ -159,7 +159,8 @@ def test_doubts_are_told():
 def test_few_distinct_rows_end_the_range():
     X = np.repeat(np.eye(4), 10, axis=0)
     choice = choose_k(csr(X), range(2, 9), random_state=0)
-    assert choice.k == 4 and choice.table["k"].tolist() == [2, 3, 4]
+    assert choice.k == 4
+    assert choice.table["k"].tolist() == [2, 3, 4]
     with pytest.raises(ValueError, match="too few distinct rows for 5 clusters"):
         choose_k(csr(X), range(5, 9), random_state=0)
 
@@ -184,9 +185,12 @@ def test_the_knee_is_farthest_below_the_line_between_the_ends():
 def test_the_table_as_text_and_as_a_picture(tmp_path):
     plt = pytest.importorskip("matplotlib.pyplot")
     choice = choose_k(csr(groups(4)[0]), range(2, 8), random_state=0)
-    assert "    4 " in str(choice) and "Doubt: " in str(choice) and "k=4" in repr(choice)
+    assert "    4 " in str(choice)
+    assert "Doubt: " in str(choice)
+    assert "k=4" in repr(choice)
     axes = choice.plot()
-    assert axes[0].get_ylabel() == "cost" and axes[1].get_xlabel() == "K"
+    assert axes[0].get_ylabel() == "cost"
+    assert axes[1].get_xlabel() == "K"
     axes[0].figure.savefig(tmp_path / "choice.png")
     plt.close("all")
 

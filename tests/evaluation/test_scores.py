@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score
+from support.data import NAMES, csr, directions, problem
 
 from sparsecluster import KMeans, calinski_harabasz, clustering_cost, davies_bouldin, evaluate
-from support.data import NAMES, csr, directions, problem
 
 SCORES = {calinski_harabasz: calinski_harabasz_score, davies_bouldin: davies_bouldin_score}
 

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import silhouette_samples, silhouette_score
+from support.data import LAYOUTS, NAMES, csr, directions, problem, weights_for
 
 from sparsecluster import convert, open_store, silhouette, simplified_silhouette
-from support.data import LAYOUTS, NAMES, csr, directions, problem, weights_for
 
 METRICS = ("cosine", "sqeuclidean")
 
@@ -179,7 +179,8 @@ def test_progress_goes_to_one():
     shares = []
     X, _ = problem("text")
     silhouette(csr(X), labels_for(len(X)), progress=shares.append)
-    assert shares and shares[-1] == 1.0
+    assert shares
+    assert shares[-1] == 1.0
 
 
 @given(st.data())
@@ -188,11 +189,15 @@ def test_small_sets_of_all_kinds(data):
     n_clusters = data.draw(st.integers(2, n_rows - 1))
     values = st.sampled_from([0.0, 0.0, 1.0, -1.0, 2.5, 1e-3])
     shape = (n_rows, data.draw(st.integers(1, 4)))
-    X = np.array(data.draw(st.lists(values, min_size=shape[0] * shape[1], max_size=shape[0] * shape[1])))
+    X = np.array(
+        data.draw(st.lists(values, min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
+    )
     X = X.reshape(shape)
     order = data.draw(st.permutations(range(n_rows)))
     labels = (np.arange(n_rows) % n_clusters)[list(order)]
-    weights = np.array(data.draw(st.lists(st.sampled_from([0.25, 1.0, 2.0]), min_size=n_rows, max_size=n_rows)))
+    weights = np.array(
+        data.draw(st.lists(st.sampled_from([0.25, 1.0, 2.0]), min_size=n_rows, max_size=n_rows))
+    )
     for metric in METRICS:
         found = silhouette(csr(X), labels, metric=metric, samples=True, sample_weight=weights)
         # A difference of rounding errors may be all that there is.

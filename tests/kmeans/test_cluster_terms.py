@@ -3,14 +3,21 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support.data import csr, problem
 
 from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans, load_model
 from sparsecluster.kmeans.cluster_terms import METHODS
-from support.data import csr, problem
 
 WORDS = ["the", "cat", "dog", "fish", "rare"]
 COUNTS = np.array(
-    [[9, 4, 0, 0, 0], [8, 5, 0, 0, 0], [9, 0, 4, 0, 0], [9, 0, 6, 0, 1], [9, 1, 0, 7, 0], [8, 0, 0, 6, 0]],
+    [
+        [9, 4, 0, 0, 0],
+        [8, 5, 0, 0, 0],
+        [9, 0, 4, 0, 0],
+        [9, 0, 6, 0, 1],
+        [9, 1, 0, 7, 0],
+        [8, 0, 0, 6, 0],
+    ],
     dtype=float,
 )
 
@@ -112,7 +119,7 @@ def test_negative_values_are_refused():
         model.distinguishing_terms()
 
 
-# --- similar clusters ------------------------------------------------------------------------------
+# --- similar clusters ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -125,7 +132,8 @@ def test_similar_clusters_are_all_pairs_above_the_threshold(metric):
     similarity = 2 * C @ C.T / (norm2[:, None] + norm2)
     expected = {(i, j) for i in range(15) for j in range(i + 1, 15) if similarity[i, j] >= 0.3}
     found = model.similar_clusters(0.3)
-    assert {pair[:2] for pair in found} == expected and expected
+    assert {pair[:2] for pair in found} == expected
+    assert expected
     assert [pair[2] for pair in found] == sorted((pair[2] for pair in found), reverse=True)
     for one, other, value in found:
         assert value == pytest.approx(similarity[one, other])
@@ -137,7 +145,7 @@ def test_a_wrong_threshold_is_refused(threshold):
         fitted().similar_clusters(threshold)
 
 
-# --- merging ---------------------------------------------------------------------------------------
+# --- merging -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -187,7 +195,8 @@ def test_a_merged_center_by_cosine_is_the_direction_of_its_rows():
 
 def test_all_clusters_can_become_one():
     model = fitted().merge([(0, 1), (1, 2)], COUNTS)
-    assert model.n_clusters_ == 1 and set(model.labels_) == {0}
+    assert model.n_clusters_ == 1
+    assert set(model.labels_) == {0}
 
 
 @pytest.mark.parametrize("pairs", [[], [(0, 0)], [(0, 3)], [(-1, 0)], [(0, 1, 2)], [(0, 0.5)]])
@@ -196,4 +205,5 @@ def test_wrong_pairs_are_refused_and_change_nothing(pairs):
     centers = model.cluster_centers_
     with pytest.raises(ValueError, match="pairs"):
         model.merge(pairs, COUNTS)
-    assert model.cluster_centers_ is centers and model.n_clusters_ == 3
+    assert model.cluster_centers_ is centers
+    assert model.n_clusters_ == 3

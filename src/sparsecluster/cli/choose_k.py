@@ -124,7 +124,7 @@ def choose_k(
         _write_table(choice, table)
     if plot is not None:
         _draw(choice, plot)
-    columns = choice.table.dtype.names
+    columns = choice.table.dtype.names or ()
     screen.result(
         {
             "rows": rows.n_rows,
@@ -186,7 +186,7 @@ def _fitted(choice: Choice, rows: Any, zero_rows: str, threads: int | None) -> A
 def _write_table(choice: Choice, path: Path) -> None:
     from sparsecluster.storage.atomic import atomic_file
 
-    lines = [",".join(choice.table.dtype.names)]
+    lines = [",".join(choice.table.dtype.names or ())]
     lines += [",".join(repr(value) for value in row.item()) for row in choice.table]
     with atomic_file(path) as partial:
         partial.write_text("\n".join(lines) + "\n")

@@ -126,7 +126,8 @@ def fit_summary(estimator: Any, terms: int, *, by: str = TOP) -> dict[str, Any]:
         "center_distances": sum(record["center_distances"] for record in history),
         "sizes": cluster_sizes(estimator),
         "top_terms": estimator.top_terms(terms) if named else None,
-        "distinguishing_terms": None if by == TOP or not named
+        "distinguishing_terms": None
+        if by == TOP or not named
         else distinguishing(estimator, terms, by),
         "similar_clusters": [list(pair) for pair in similar(estimator)],
         "history": history,

@@ -44,8 +44,8 @@ def evaluate(
         A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
         folder of files, or - for standard input.
     labels
-        The cluster of each row: a file that fit or predict wrote (.npy, .csv, .txt, .parquet). -1 is
-        noise, which is left out.
+        The cluster of each row: a file that fit or predict wrote (.npy, .csv, .txt, .parquet). Rows
+        labelled -1 are noise, and left out.
     model
         Judge the clusters that this model gives the rows, instead; they are read as its training
         data were.

@@ -136,4 +136,3 @@ def read_labels(path: Path) -> Any:
         return np.array([int(line) for line in lines])
     except ValueError:
         return np.array(lines)
-

@@ -65,9 +65,9 @@ def choose_k(
     separate fits.
 
     The recommendation is the K of the highest mean silhouette. Where others are within their
-    standard error of it, the most stable of them is taken. The knee of the cost curve (the point farthest
-    below the line between its ends, both axes scaled to one) is told beside it, and `doubt` says
-    what speaks against the choice.
+    standard error of it, the most stable of them is taken. The knee of the cost curve (the point
+    farthest below the line between its ends, both axes scaled to one) is told beside it, and
+    `doubt` says what speaks against the choice.
 
     Parameters
     ----------

@@ -52,9 +52,7 @@ class Geometry:
         norm2 = points.core.norm2
         if np.any((norm2 < ORDINARY[0]) | (norm2 > ORDINARY[1])):
             limit = labelling.memory_limit
-            points = COSINE.rows(
-                points, n_threads=n_threads, zero_rows="first", memory_limit=limit
-            )
+            points = COSINE.rows(points, n_threads=n_threads, zero_rows="first", memory_limit=limit)
             norm2 = points.core.norm2
         zero = norm2 == 0
         # Not as the engine has them: it takes float32 rows of nearly unit length as they are.
@@ -182,6 +180,5 @@ class Geometry:
         """Runs of clusters whose distances to all others fit into memory."""
         most = max(1, min(self.labelling.memory_limit // 4, 1 << 28) // (8 * self.n_clusters))
         return [
-            (begin, min(begin + most, self.n_clusters))
-            for begin in range(0, self.n_clusters, most)
+            (begin, min(begin + most, self.n_clusters)) for begin in range(0, self.n_clusters, most)
         ]

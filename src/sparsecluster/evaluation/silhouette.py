@@ -1,4 +1,4 @@
-"""Silhouettes (Rousseeuw 1987) from sums of clusters: exact, and without a distance between rows."""
+"""Silhouettes (Rousseeuw 1987) from sums of clusters: exact, without a distance between rows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def silhouette(
 ) -> Any:
     """How much nearer rows are to their own cluster than to the next one: the mean silhouette.
 
-    The silhouette of a row is (b - a) / max(a, b), where a is its mean distance to the other rows of
-    its cluster and b the least of its mean distances to the rows of another. It is 0 for a row that
-    is alone in its cluster. For these metrics all of it follows from the sums of the clusters, in
+    The silhouette of a row is (b - a) / max(a, b), where a is its mean distance to the other rows
+    of its cluster and b the least of its mean distances to the rows of another. It is 0 for a row
+    that is alone in its cluster. For these metrics all of it follows from the sums of the clusters, in
     time of entries x clusters: the values are those of scikit-learn's ``silhouette_score``, which
     computes the distances of all pairs.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sparsecluster.evaluation.agreement import adjusted_rand
 from sparsecluster.evaluation.labelling import Progress
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.checks import check_weights
-from sparsecluster.rows.parameters import check_number
+from sparsecluster.rows.parameters import Positive, check_number
 from sparsecluster.rows.resources import effective_n_threads
 
 
@@ -31,8 +31,8 @@ def stability(
     """How well clusterings of two samples of the rows agree: the mean adjusted Rand index.
 
     Two samples are drawn without replacement and clustered, each by a clone of the estimator, and
-    their labels are compared on the rows that both have (Ben-Hur, Elisseeff and Guyon 2002). 1 means
-    that the same clusters come back, 0 that they agree as chance would have it.
+    their labels are compared on the rows that both have (Ben-Hur, Elisseeff and Guyon 2002). 1
+    means that the same clusters come back, 0 that they agree as chance would have it.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def stability(
     1.0
     """
     check_number("n_resamples", n_resamples, Integral, 1)
-    number = isinstance(fraction, Real) and not isinstance(fraction, bool)
-    if not number or not 0 < fraction < 1:
-        raise ValueError(f"fraction must be a number above 0 and below 1, got {fraction!r}.")
+    Positive().check("fraction", fraction)
+    if fraction >= 1:
+        raise ValueError(f"fraction must be below 1, got {fraction!r}.")
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise ValueError(f"estimator must have fit and get_params, got {estimator!r}.")
     if progress is not None and not callable(progress):
@@ -87,11 +87,13 @@ def stability(
     for pair in range(n_resamples):
         drawn = [np.sort(chance.permutation(rows.n_rows)[:size]) for _ in range(2)]
         labels = []
-        for number_, sample in enumerate(drawn):
+        for number, sample in enumerate(drawn):
             labels.append(_labels(estimator, rows.picked(sample), sample, weights, chance))
             if progress is not None:
-                progress((2 * pair + number_ + 1) / (2 * n_resamples))
-        _, first, second = np.intersect1d(*drawn, assume_unique=True, return_indices=True)
+                progress((2 * pair + number + 1) / (2 * n_resamples))
+        _, first, second = np.intersect1d(
+            drawn[0], drawn[1], assume_unique=True, return_indices=True
+        )
         if len(first) < 2:
             raise ValueError("Two samples share fewer than two rows: raise fraction.")
         shared = None if weights is None else weights[drawn[0][first]]

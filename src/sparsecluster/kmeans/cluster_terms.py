@@ -94,8 +94,8 @@ class ClusterTerms:
     def similar_clusters(self, threshold: float = 0.8) -> list[tuple[int, int, float]]:
         """Pairs of clusters that are nearly equal, with their similarity, the most similar first.
 
-        The similarity of two centers a and b is 2ab / (aa + bb): 1 if they are equal, 0 if they have
-        nothing in common; by cosine it is their cosine. `merge` makes one of them.
+        The similarity of two centers a and b is 2ab / (aa + bb): 1 if they are equal, 0 if they
+        have nothing in common; by cosine it is their cosine. `merge` makes one of them.
 
         Parameters
         ----------

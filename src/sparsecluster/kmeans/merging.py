@@ -111,14 +111,14 @@ class MergingEstimator(CenterEstimator):
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
 
-def _groups(pairs: Iterable[tuple[int, int]], n_clusters: int) -> np.ndarray:
+def _groups(pairs: Iterable[Any], n_clusters: int) -> np.ndarray:
     """The number of the merged cluster that each cluster goes into."""
-    found = [tuple(pair) for pair in pairs]
+    found: list[tuple[Any, ...]] = [tuple(pair) for pair in pairs]
     if not found:
         raise ValueError("There are no pairs to merge.")
     for pair in found:
         fine = len(pair) == 2 and all(
-            isinstance(one, Integral) and not isinstance(one, bool) and 0 <= int(one) < n_clusters
+            not isinstance(one, bool) and isinstance(one, Integral) and 0 <= int(one) < n_clusters
             for one in pair
         )
         if not fine or pair[0] == pair[1]:
