@@ -1,4 +1,4 @@
-"""What `choose_k` found: a number of clusters, and the table behind it, as text and as a picture."""
+"""What `choose_k` found: a number of clusters, and the table behind it, as text and picture."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ def silhouette(
 
     The silhouette of a row is (b - a) / max(a, b), where a is its mean distance to the other rows
     of its cluster and b the least of its mean distances to the rows of another. It is 0 for a row
-    that is alone in its cluster. For these metrics all of it follows from the sums of the clusters, in
-    time of entries x clusters: the values are those of scikit-learn's ``silhouette_score``, which
-    computes the distances of all pairs.
+    that is alone in its cluster. For these metrics all of it follows from the sums of the clusters,
+    in time of entries x clusters: the values are those of scikit-learn's ``silhouette_score``,
+    which computes the distances of all pairs.
 
     Parameters
     ----------
