@@ -153,7 +153,7 @@ def evaluate(
     >>> round(found.silhouette, 3), found.agreement.accuracy
     (0.987, 1.0)
     >>> [round(one.separation, 3) for one in found.clusters]
-    [0.994, 0.994]
+    [0.995, 0.995]
     """
     check_metric(metric, METRICS)
     labelling = label_rows(

@@ -65,9 +65,9 @@ def silhouette(
     >>> from sparsecluster import silhouette
     >>> X = csr_array([[1.0, 0], [2.0, 0.1], [0, 1.0], [0.1, 3.0]])
     >>> round(silhouette(X, [0, 0, 1, 1]), 4)
-    0.9988
+    0.9991
     >>> silhouette(X, [0, 1, 0, 1], samples=True).round(2)
-    array([-0.49, -0.48, -0.49, -0.48])
+    array([-0.52, -0.48, -0.52, -0.47])
     """
     check_metric(metric, METRICS)
     labelling = label_rows(
