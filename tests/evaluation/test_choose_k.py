@@ -8,6 +8,7 @@ from support.data import csr
 
 from sparsecluster import (
     CheckpointError,
+    ChoiceRecord,
     KMeans,
     choose_k,
     clustering_cost,
@@ -15,7 +16,8 @@ from sparsecluster import (
     open_store,
     silhouette,
 )
-from sparsecluster.evaluation.recommend import knee
+from sparsecluster.evaluation.choice import as_table
+from sparsecluster.evaluation.recommend import knee, recommend
 
 BY = {"euclidean": "sqeuclidean", "cosine": "cosine"}
 
@@ -154,6 +156,27 @@ def test_doubts_are_told():
     assert choice.k in choice.table["k"]
     clear = choose_k(csr(groups(6, noise=0.01)[0]), range(2, 12), random_state=0)
     assert "is low" not in clear.doubt
+
+
+def test_a_more_stable_k_and_a_rival_are_told():
+    records = [(2, 0.30, 0.90), (3, 0.20, 0.5), (4, 0.31, 0.70), (5, 0.1, 0.4)]
+    table = as_table(
+        [
+            ChoiceRecord(
+                k=k, cost=10.0 - k, silhouette=value, silhouette_error=0.001, stability=stable,
+                iterations=1, seconds=0.0,
+            )
+            for k, value, stable in records
+        ]
+    )  # fmt: skip
+    advice = recommend(table)
+    assert advice.k == 4
+    assert "K = 2 is more stable, with 0.90" in advice.doubt
+    assert "K = 2 is nearly as good" not in advice.doubt
+    table["silhouette"][0] = 0.306
+    assert "K = 2 is nearly as good, with a silhouette of 0.306" in recommend(table).doubt
+    table["silhouette"][0] = 0.3095
+    assert recommend(table).k == 2  # within its standard error, and more stable
 
 
 def test_few_distinct_rows_end_the_range():

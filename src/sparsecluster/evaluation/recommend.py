@@ -8,6 +8,7 @@ import numpy as np
 
 # Below these a silhouette is called low, and clusters are called unstable.
 LOW, UNSTABLE = 0.1, 0.6
+STEADIER = 0.05  # by which another K must be more stable to be told
 FLAT = 0.02  # of the highest silhouette: another maximum this near is told
 
 
@@ -100,6 +101,10 @@ def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str
         )
     if np.isfinite(chosen["stability"]) and chosen["stability"] < UNSTABLE:
         doubts.append("samples of the rows give other clusters")
+    stable = np.nan_to_num(table["stability"], nan=-1.0)
+    if stable.max() > stable[ks == k][0] + STEADIER:
+        steadiest = int(np.argmax(stable))
+        doubts.append(f"K = {ks[steadiest]} is more stable, with {stable[steadiest]:.2f}")
     rival = _rival(ks, silhouettes, k)
     if rival is not None:
         doubts.append(f"K = {rival[0]} is nearly as good, with a silhouette of {rival[1]:.3f}")
