@@ -32,7 +32,7 @@ def choose_k(
     step: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     metric: Literal["euclidean", "cosine"] = "euclidean",
     zero_rows: Literal["error", "first"] = "error",
-    resamples: Annotated[int, Parameter(validator=Number(gte=0))] = 2,
+    resamples: Annotated[int, Parameter(validator=Number(gte=0))] = 1,
     seed: Seed = None,
     memory_limit: str | None = None,
     checkpoint: Path | None = None,

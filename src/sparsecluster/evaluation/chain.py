@@ -26,7 +26,7 @@ from sparsecluster.rows.rows import Rows, as_rows
 # A split is the best of some starts after some iterations, and some more of these. Few rows need
 # more starts, and can afford them.
 FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 500, 4, 2
-FIRST_ITERATIONS, MORE_ITERATIONS = 2, 6
+FIRST_ITERATIONS, MORE_ITERATIONS = 2, 3
 # A run ends with the iteration that takes off the cost less than this share of all that it took
 # off, because the next one goes on from there; the first one of a chain does more.
 LITTLE, LITTLE_OF_FIRST = 0.05, 0.005

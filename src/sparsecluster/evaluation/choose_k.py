@@ -45,7 +45,7 @@ def choose_k(
     metric: str = "euclidean",
     zero_rows: str = "error",
     n_init: int = 3,
-    n_resamples: int = 2,
+    n_resamples: int = 1,
     max_iter: int = 300,
     tol: float = 1e-4,
     sample_weight: Any = None,
@@ -83,7 +83,7 @@ def choose_k(
         cluster.
     n_init : int, default=3
         Runs from k-means++ for the smallest K.
-    n_resamples : int, default=2
+    n_resamples : int, default=1
         Samples of the rows that are clustered too, for the stability. Each has 30 rows per cluster
         of the largest K, at least 1,000, and at most half of the rows. 0 for no stability.
     max_iter, tol : int, float, default=300, 1e-4
