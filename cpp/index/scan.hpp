@@ -211,17 +211,23 @@ inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const Sca
     return scanned;
 }
 
-// Rows that are scanned together, so that their scores stay in the cache.
-inline int64_t block_rows(const CenterIndex& index) {
-    constexpr int64_t kScoreBytes = 256 << 10;
-    return std::clamp<int64_t>(kScoreBytes / (index.stride * int64_t(sizeof(float))), 4, 256);
+// Rows that are scanned together: few, so that their scores stay in the cache; many where the head is too large for it,
+// so that the rows of a tile that are used often stay there instead. All threads get several blocks.
+inline int64_t block_rows(const CenterIndex& index, int64_t n_rows, int n_threads) {
+    constexpr int64_t kScoreBytes = 256 << 10, kMost = 256;
+    constexpr int64_t kLargeHead = 8 << 20, kLargeScoreBytes = 8 << 20, kMostOfLarge = 2048, kBlocksOfThread = 8;
+    const int64_t row_bytes = index.stride * int64_t(sizeof(float));
+    const int64_t few = std::clamp<int64_t>(kScoreBytes / row_bytes, 4, kMost);
+    if (index.direct || index.n_head * row_bytes < kLargeHead) return few;
+    const int64_t many = std::min(kLargeScoreBytes / row_bytes, kMostOfLarge);
+    return std::max(few, std::min(many, n_rows / (kBlocksOfThread * std::max(n_threads, 1))));
 }
 
 // Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1).
 template <class OnRow>
 void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_t n_ids, int n_threads,
           std::vector<ScanScratch>& scratches, const OnRow& on_row) {
-    const int64_t block = block_rows(index);
+    const int64_t block = block_rows(index, n_ids, n_threads);
     if (int64_t(scratches.size()) < n_threads) scratches.resize(n_threads);
     std::visit(
         [&](const auto& view) {

@@ -202,7 +202,7 @@ void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const i
     const auto first = order_.begin() + group * kGroup;
     CenterIndex& index = scratch.index;
     index.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, {options_.head_limit, direct_limit(rows_.nnz())}, 1);
-    const int64_t step = block_rows(index);
+    const int64_t step = block_rows(index, end - begin, 1);
     for (int64_t from = begin, to; from < end; from = to) {
         to = end_of_pack(view, ids, from, std::min(end, from + step));
         score_block(view, index, ids, from, to, scratch.scan);
