@@ -257,17 +257,17 @@ bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pai
                 const Centers& centers, int32_t* labels, Scratch& scratch) {
     Found best;
     float second = below;  // of all other centers that count
-    std::vector<int32_t>& groups = scratch.reaching;
-    groups.clear();
-    for (const Pairs* pairs : {&near, &far})
-        for (int64_t p = pairs->row_begin[r]; p < pairs->row_begin[r + 1]; ++p) {
-            const Found& one = pairs->found[pairs->places[p]];
-            groups.push_back(pairs->groups[p]);
-            second = std::max(second, std::min(one.best, best.best));
-            if (!(one.best > best.best)) continue;
-            second = std::max(second, one.second);
-            best = one;
-        }
+    const auto visit_groups = [&](const auto& visit) {
+        for (const Pairs* pairs : {&near, &far})
+            for (int64_t p = pairs->row_begin[r]; p < pairs->row_begin[r + 1]; ++p)
+                visit(pairs->groups[p], pairs->found[pairs->places[p]]);
+    };
+    visit_groups([&](int32_t, const Found& one) {
+        second = std::max(second, std::min(one.best, best.best));
+        if (!(one.best > best.best)) return;
+        second = std::max(second, one.second);
+        best = one;
+    });
     const double own = scores_.own[i], error = std::max(scores_.error[i], best.error);
     const float still = all_ ? -INFINITY : scores_.other[i];
     if (double(best.best) + error < own - error) {
@@ -282,12 +282,15 @@ bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pai
         return true;
     }
     if (!all_) return false;
-    // All that come near are in the groups that were looked at.
+    // All that come near are in groups that were looked at: those whose best come near, and that of its own center.
+    const double least = std::max(own, double(best.best)) - 2 * error;
     std::vector<int32_t>& candidates = scratch.candidates;
     candidates.clear();
-    for (const int32_t group : groups)
+    visit_groups([&](int32_t group, const Found& one) {
+        if (double(one.best) < least && group != group_of(labels[i])) return;
         for (int64_t p = group * kGroup; p < std::min(int64_t(order_.size()), (group + 1) * kGroup); ++p)
             candidates.push_back(order_[p]);
+    });
     std::sort(candidates.begin(), candidates.end());
     labels[i] = settle(row, rows_.norm2()[i], centers, candidates);
     const Center& center = centers.items[labels[i]];
