@@ -191,10 +191,21 @@ void score_block(const Matrix<V, I>& view, const CenterIndex& index, const int64
     add_tiles(index, end - begin, scratch);
 }
 
+// Unit roundoffs of a score on the way through so many sums: of the inputs, of products, of the sums (Higham 2002,
+// chapter 3). The 8 leaves room for the window of settle().
+inline double rounding_of(int64_t n_sums) {
+    const double roundings = 0x1p-24 * double(n_sums + 8);
+    return roundings * (1 + 2 * roundings);  // at least roundings / (1 - roundings) up to a half
+}
+
+// Bounds the error of every score of a row with centers of at most this norm.
+inline double error_of_scores(double rounding, double row_norm, double longest) {
+    return rounding * longest * (row_norm + 0.5 * longest) + 1e-36;
+}
+
 // What the scores of row i, r-th of its block, tell.
 inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i,
                            int64_t r) {
-    constexpr double kUnit = 0x1p-24;
     Scanned scanned;
     scanned.row = i;
     scanned.scores = scratch.scores.data() + r * index.stride;
@@ -202,12 +213,8 @@ inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const Sca
     scanned.norm2 = rows.norm2()[i] * index.scale * index.scale;
     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
-    // Roundings on the way to a score: of the inputs, of products, of the sums (Higham 2002, chapter 3).
-    // The 8 leaves room for the window of settle().
-    const double roundings = kUnit * double(std::min(n_head, kChunk) + n_head / kChunk + n_tail + 8);
-    scanned.rounding = roundings * (1 + 2 * roundings);  // at least roundings / (1 - roundings) up to a half
-    scanned.error =
-        scanned.rounding * index.max_norm * (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
+    scanned.rounding = rounding_of(std::min(n_head, kChunk) + n_head / kChunk + n_tail);
+    scanned.error = error_of_scores(scanned.rounding, std::sqrt(scanned.norm2), index.max_norm);
     return scanned;
 }
 

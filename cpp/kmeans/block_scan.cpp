@@ -44,11 +44,9 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
 // The group of a center; -1 where that does not count.
 int64_t BlockScan::group_of(int32_t label) const { return position_[label] < 0 ? -1 : position_[label] / kGroup; }
 
-// Bounds the error of every score of a row, as a scan does (read_scores).
+// Bounds the error of every score of a row, however a scan adds it up.
 double BlockScan::error_of(int64_t row, int64_t size) const {
-    const double roundings = 0x1p-24 * double(size + 8);
-    return roundings * (1 + 2 * roundings) * longest_ * (std::sqrt(rows_.norm2()[row]) * scale_ + 0.5 * longest_) +
-           1e-36;
+    return error_of_scores(rounding_of(size), std::sqrt(rows_.norm2()[row]) * scale_, longest_);
 }
 
 // The sums of all blocks for some rows: those with numbers from begin to end, or every `step`-th of these.
