@@ -1,0 +1,57 @@
+// Rows into clusters of bounded sizes where the scores of all pairs are at hand: few clusters, as in a node of a tree.
+//
+// Every cluster has a price, and a row goes where its score less the price is largest: such labels are the best there
+// are for the sizes that come out. A step sets the price of one cluster so that its size is within its bounds, all
+// others fixed (the exact line search of the dual); the few rows that are left over after that go along shortest paths
+// over the clusters, one by one, which keeps them optimal (successive shortest paths of minimum-cost flow).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace sparsecluster {
+
+struct SizeBounds {
+    int64_t lower = 0, upper = INT64_MAX;  // of every cluster
+};
+
+class BoundedAssigner {
+public:
+    // Prices of a call before are a start for one whose scores differ little; `forget` begins at zero.
+    void forget() { prices_.clear(); }
+
+    // scores: n rows of `stride`, of which the first k count; labels: out. There is a solution: k * lower <= n <= k *
+    // upper. Ties go to the lowest cluster, then to the lowest row.
+    void assign(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels, int n_threads);
+
+private:
+    struct Goal {
+        std::vector<char> source, sink;  // per cluster: may give a row, may take one
+        bool met = false;
+    };
+    Goal goal() const;
+    void start_from_sample(int n_threads);
+    void take_best(int n_threads);
+    void price_step(int cluster, int64_t target, int n_threads);
+    int64_t violation() const;
+    int worst() const;
+    void measure_losses(const std::vector<char>& of_clusters);
+    bool augment(const Goal& goal);
+    void repair(const Goal& goal);
+    double score(int64_t i, int c) const { return scores_[i * stride_ + c]; }
+    void move(int64_t i, int to);
+
+    const double* scores_ = nullptr;
+    int64_t n_ = 0;
+    int k_ = 0, stride_ = 0;
+    SizeBounds bounds_;
+    int32_t* labels_ = nullptr;
+    std::vector<int64_t> sizes_;
+    std::vector<double> prices_;
+    std::vector<double> best_, margin_, sorted_, other_;  // per row
+    std::vector<int32_t> second_;                         // per row of the cluster of a step: where else it would go
+    std::vector<double> loss_;                            // k x k: the least loss of a move from a to b
+    std::vector<int64_t> loser_;                          // and the row that has it
+};
+
+}  // namespace sparsecluster

@@ -1,0 +1,118 @@
+// The rows of one node of a tree, in columns of their own: work on a small node follows its entries, not the columns of
+// the whole matrix. Zeros that are stored are left out, so that dense and sparse rows give the same bits.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "core/rows.hpp"
+
+namespace sparsecluster {
+
+// Consecutive rows: entries begin[i] .. begin[i + 1] for row i from 0.
+struct RowBlock {
+    int64_t first = 0, n = 0;
+    const int64_t* begin = nullptr;
+    const int32_t* features = nullptr;
+    const double* values = nullptr;
+};
+
+// Per thread: the number of each column inside the node, or -1.
+using ColumnNumbers = std::vector<int32_t>;
+
+class NodeRows {
+public:
+    static constexpr int64_t kBlock = 256;
+    // Above so many entries, and at least one for each column, rows are read where they are.
+    static constexpr int64_t kMostCopied = int64_t(1) << 22;
+
+    // `numbers` may be empty, or of a node before: it is left as it was found.
+    void load(const Rows& rows, const int32_t* ids, int64_t n, ColumnNumbers& numbers) {
+        rows_ = &rows, ids_ = ids, n_ = n;
+        std::visit(
+            [&](const auto& matrix) {
+                n_entries_ = 0;
+                for (int64_t i = 0; i < n; ++i) n_entries_ += matrix.row(ids[i]).size;
+                copied_ = n_entries_ <= kMostCopied || n_entries_ < matrix.n_features;
+                if (copied_)
+                    copy(matrix, numbers);
+                else
+                    columns_.clear(), n_columns_ = matrix.n_features;
+            },
+            rows.matrix());
+    }
+
+    int64_t size() const { return n_; }
+    int64_t n_entries() const { return n_entries_; }
+    int64_t n_columns() const { return n_columns_; }
+    int32_t column(int64_t local) const { return copied_ ? columns_[local] : int32_t(local); }
+    double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
+    int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
+
+    // Calls work(RowBlock) for a block of rows.
+    template <class Work>
+    void block(int64_t index, const Work& work) const {
+        const int64_t first = index * kBlock;
+        rows(first, std::min(kBlock, n_ - first), work);
+    }
+    template <class Work>
+    void rows(int64_t first, int64_t n, const Work& work) const {
+        if (copied_) return work(RowBlock{first, n, begin_.data() + first, features_.data(), values_.data()});
+        static thread_local std::vector<int64_t> begin;
+        static thread_local std::vector<int32_t> features;
+        static thread_local std::vector<double> values;
+        begin.assign(1, 0), features.clear(), values.clear();
+        std::visit(
+            [&](const auto& matrix) {
+                for (int64_t i = first; i < first + n; ++i) {
+                    const auto row = matrix.row(ids_[i]);
+                    for (int64_t e = 0; e < row.size; ++e) {
+                        if (row.values[e] == 0) continue;
+                        features.push_back(int32_t(row.features[e]));
+                        values.push_back(double(row.values[e]));
+                    }
+                    begin.push_back(int64_t(features.size()));
+                }
+            },
+            rows_->matrix());
+        work(RowBlock{first, n, begin.data(), features.data(), values.data()});
+    }
+
+private:
+    template <class V, class I>
+    void copy(const Matrix<V, I>& matrix, ColumnNumbers& numbers) {
+        if (numbers.empty()) numbers.assign(matrix.n_features, -1);
+        columns_.clear();
+        begin_.assign(1, 0), features_.clear(), values_.clear();
+        begin_.reserve(n_ + 1), features_.reserve(n_entries_), values_.reserve(n_entries_);
+        for (int64_t i = 0; i < n_; ++i) {
+            const auto row = matrix.row(ids_[i]);
+            for (int64_t e = 0; e < row.size; ++e) {
+                if (row.values[e] == 0) continue;
+                const auto feature = int32_t(row.features[e]);
+                if (numbers[feature] < 0) numbers[feature] = 0, columns_.push_back(feature);
+                features_.push_back(feature);
+                values_.push_back(double(row.values[e]));
+            }
+            begin_.push_back(int64_t(features_.size()));
+        }
+        std::sort(columns_.begin(), columns_.end());
+        n_columns_ = int64_t(columns_.size());
+        for (int64_t c = 0; c < n_columns_; ++c) numbers[columns_[c]] = int32_t(c);
+        for (int32_t& feature : features_) feature = numbers[feature];
+        for (int32_t column : columns_) numbers[column] = -1;
+    }
+
+    const Rows* rows_ = nullptr;
+    const int32_t* ids_ = nullptr;
+    int64_t n_ = 0, n_entries_ = 0, n_columns_ = 0;
+    bool copied_ = false;
+    std::vector<int32_t> columns_;  // ascending
+    std::vector<int64_t> begin_;
+    std::vector<int32_t> features_;
+    std::vector<double> values_;
+};
+
+}  // namespace sparsecluster
