@@ -102,12 +102,27 @@ Out<int32_t> py_route(const PyRows& rows, In<int32_t> first_child, In<int32_t> n
     return to_numpy(std::move(leaves));
 }
 
+// A row of scores per row, each the better the larger.
+Out<int32_t> py_bounded_labels(nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> scores,
+                               int64_t lower, int64_t upper, int n_threads) {
+    const auto n = int64_t(scores.shape(0)), k = int64_t(scores.shape(1));
+    require(n >= 1 && k >= 1 && k <= INT16_MAX && lower >= 0 && upper >= 1 && k * lower <= n && n <= k * upper,
+            "the bounds cannot be kept");
+    std::vector<int32_t> labels(n);
+    {
+        const GilReleased released;
+        BoundedAssigner().assign(scores.data(), n, int(k), int(k), {lower, upper}, labels.data(), n_threads);
+    }
+    return to_numpy(std::move(labels));
+}
+
 }  // namespace
 
 void bind_tree(nb::module_& m) {
     m.def("split_nodes", &py_split_nodes, "rows"_a, "order"_a, "begin"_a, "n_children"_a, "lower"_a, "upper"_a,
           "seeds"_a, "bounded"_a, "unit"_a, "plus_plus"_a, "n_init"_a, "max_iter"_a, "cost_tol"_a, "shift_tol"_a,
           "weights"_a.none(), "n_threads"_a, "progress"_a.none() = nb::none());
+    m.def("bounded_labels", &py_bounded_labels, "scores"_a, "lower"_a, "upper"_a, "n_threads"_a);
     m.def("route", &py_route, "rows"_a, "first_child"_a, "n_children"_a, "indptr"_a, "columns"_a, "values"_a,
           "unit"_a, "beam"_a, "n_threads"_a);
 }

@@ -11,38 +11,43 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kBlock = 4096;      // rows of a task
-constexpr int64_t kSample = 4096;     // rows that the prices of many more are guessed from
-constexpr int64_t kFew = 8;           // rows too many that are moved one by one at once, in place of more price steps
+constexpr int64_t kBlock = 4096;   // rows of a task
+constexpr int64_t kSample = 2048;  // rows that the prices of many more are guessed from
+constexpr int64_t kFew = 64;       // rows too many that are moved one by one, in place of more price steps
 constexpr int64_t kMostScanned = int64_t(1) << 22;  // rows x moves; beyond, what is left over goes by regret
 constexpr int kStepsPerCluster = 6;
 constexpr double kFar = std::numeric_limits<double>::infinity();
-
-template <class Work>
-void over_blocks(int64_t n, int n_threads, const Work& work) {
-    parallel_blocks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
-        work(block * kBlock, std::min(n, (block + 1) * kBlock));
-    });
-}
 
 }  // namespace
 
 void BoundedAssigner::assign(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels,
                              int n_threads) {
+    begin(scores, n, k, stride, bounds, labels);
+    if (many(n)) guess_prices();
+    parallel_blocks((n + kBlock - 1) / kBlock, n_threads,
+                    [&](int64_t block, int) { take_best(block * kBlock, std::min(n, (block + 1) * kBlock)); });
+    settle();
+}
+
+bool BoundedAssigner::many(int64_t n) { return n >= 4 * kSample; }
+
+void BoundedAssigner::begin(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels) {
     scores_ = scores, n_ = n, k_ = k, stride_ = stride, bounds_ = bounds, labels_ = labels;
-    best_.resize(n), margin_.resize(n), other_.resize(n), second_.resize(n);
-    if (int(prices_.size()) != k) {
-        prices_.assign(k, 0.0);
-        if (n >= 2 * kSample) start_from_sample(n_threads);
-    }
-    take_best(n_threads);
-    for (int step = 0; step < kStepsPerCluster * k && violation() > kFew; ++step) {
-        const int cluster = worst();
-        price_step(cluster, sizes_[cluster] > bounds.upper ? bounds.upper : bounds.lower, n_threads);
-    }
+    best_.resize(n);
+    if (int(prices_.size()) != k) prices_.assign(k, 0.0);
+}
+
+void BoundedAssigner::approach(int64_t few, int steps_per_cluster) {
+    sizes_.assign(k_, 0);
+    for (int64_t i = 0; i < n_; ++i) ++sizes_[labels_[i]];
+    for (int step = 0; step < steps_per_cluster * k_ && violation() > few; ++step) price_step();
+}
+
+void BoundedAssigner::settle() {
+    approach(kFew, kStepsPerCluster);
     if (violation() == 0) return;
-    bool exact = violation() * n <= kMostScanned;
-    if (exact) measure_losses(std::vector<char>(k, 1));
+    bool exact = violation() * n_ <= kMostScanned;
+    if (exact) measure_losses(std::vector<char>(k_, 1));
     for (Goal now = goal(); !now.met; now = goal()) {
         exact = exact && augment(now);
         if (!exact) repair(now);
@@ -54,8 +59,10 @@ BoundedAssigner::Goal BoundedAssigner::goal() const {
     Goal found{std::vector<char>(k_, 0), std::vector<char>(k_, 0), false};
     bool over = false, under = false;
     for (int c = 0; c < k_; ++c) {
-        over |= bool(found.source[c] = sizes_[c] > bounds_.upper);
-        under |= bool(found.sink[c] = sizes_[c] < bounds_.lower);
+        found.source[c] = sizes_[c] > bounds_.upper;
+        found.sink[c] = sizes_[c] < bounds_.lower;
+        over |= bool(found.source[c]);
+        under |= bool(found.sink[c]);
     }
     found.met = !over && !under;
     for (int c = 0; c < k_; ++c) {
@@ -66,7 +73,7 @@ BoundedAssigner::Goal BoundedAssigner::goal() const {
 }
 
 // Prices that suit some of the rows, evenly spread, suit most of them.
-void BoundedAssigner::start_from_sample(int n_threads) {
+void BoundedAssigner::guess_prices() {
     const int64_t step = n_ / kSample, size = n_ / step;
     std::vector<double> some(size * k_);
     for (int64_t i = 0; i < size; ++i) std::copy_n(scores_ + i * step * stride_, k_, some.data() + i * k_);
@@ -76,24 +83,23 @@ void BoundedAssigner::start_from_sample(int n_threads) {
                             std::max(int64_t(upper) + 1, (size + k_ - 1) / k_)};
     BoundedAssigner sample;
     std::vector<int32_t> labels(size);
-    sample.assign(some.data(), size, k_, k_, scaled, labels.data(), n_threads);
+    sample.prices_ = prices_;
+    sample.begin(some.data(), size, k_, k_, scaled, labels.data());
+    sample.take_best(0, size);
+    sample.approach(kFew, kStepsPerCluster);
     prices_ = sample.prices_;
 }
 
-void BoundedAssigner::take_best(int n_threads) {
-    over_blocks(n_, n_threads, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const double* const row = scores_ + i * stride_;
-            int at = 0;
-            double best = row[0] - prices_[0];
-            for (int c = 1; c < k_; ++c)
-                if (row[c] - prices_[c] > best) best = row[c] - prices_[c], at = c;
-            labels_[i] = at;
-            best_[i] = best;
-        }
-    });
-    sizes_.assign(k_, 0);
-    for (int64_t i = 0; i < n_; ++i) ++sizes_[labels_[i]];
+void BoundedAssigner::take_best(int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) {
+        const double* const row = scores_ + i * stride_;
+        int at = 0;
+        double best = row[0] - prices_[0];
+        for (int c = 1; c < k_; ++c)
+            if (row[c] - prices_[c] > best) best = row[c] - prices_[c], at = c;
+        labels_[i] = at;
+        best_[i] = best;
+    }
 }
 
 int64_t BoundedAssigner::violation() const {
@@ -105,62 +111,71 @@ int64_t BoundedAssigner::violation() const {
     return std::max(over, under);
 }
 
-int BoundedAssigner::worst() const {
-    int found = 0;
-    int64_t most = -1;
-    for (int c = 0; c < k_; ++c) {
-        const int64_t off = std::max(sizes_[c] - bounds_.upper, bounds_.lower - sizes_[c]);
-        if (off > most) most = off, found = c;
-    }
-    return found;
+// Sets right the size of the cluster that is farthest out of its bounds.
+void BoundedAssigner::price_step() {
+    const auto largest = std::max_element(sizes_.begin(), sizes_.end());
+    const auto smallest = std::min_element(sizes_.begin(), sizes_.end());
+    if (*largest - bounds_.upper >= bounds_.lower - *smallest)
+        raise_price(int(largest - sizes_.begin()), bounds_.upper);
+    else
+        lower_price(int(smallest - sizes_.begin()), bounds_.lower);
 }
 
-// Sets the price of a cluster so that it gets `target` rows.
-void BoundedAssigner::price_step(int cluster, int64_t target, int n_threads) {
-    over_blocks(n_, n_threads, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const double* const row = scores_ + i * stride_;
-            double other = best_[i];
-            if (labels_[i] == cluster) {
-                int at = cluster == 0 ? 1 : 0;
-                other = row[at] - prices_[at];
-                for (int c = at + 1; c < k_; ++c)
-                    if (c != cluster && row[c] - prices_[c] > other) other = row[c] - prices_[c], at = c;
-                second_[i] = at;
-                other_[i] = other;
-            }
-            margin_[i] = row[cluster] - other;
-        }
-    });
-    sorted_.assign(margin_.begin(), margin_.begin() + n_);
-    // The target-th largest margin, and the next smaller one.
+// The price at which only `target` of the rows of a cluster stay.
+void BoundedAssigner::raise_price(int cluster, int64_t target) {
+    some_.clear(), margins_.clear(), other_.clear(), second_.clear();
+    for (int64_t i = 0; i < n_; ++i)
+        if (labels_[i] == cluster) some_.push_back(i);
+    for (const int64_t i : some_) {
+        const double* const row = scores_ + i * stride_;
+        int at = cluster == 0 ? 1 : 0;
+        double other = row[at] - prices_[at];
+        for (int c = at + 1; c < k_; ++c)
+            if (c != cluster && row[c] - prices_[c] > other) other = row[c] - prices_[c], at = c;
+        second_.push_back(at);
+        other_.push_back(other);
+        margins_.push_back(row[cluster] - other);
+    }
+    sorted_ = margins_;
     const auto last = sorted_.begin() + (target - 1);
     std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
-    const double lowest_in = *last, highest_out = target < n_ ? *std::max_element(last + 1, sorted_.end()) : lowest_in;
-    const double price = highest_out + (lowest_in - highest_out) / 2;
-    prices_[cluster] = price;
-    // Where margins are equal at the threshold, those that are in the cluster stay first.
-    int64_t ties = target, ties_inside = 0;
-    for (int64_t i = 0; i < n_; ++i) {
-        ties -= margin_[i] > lowest_in;
-        ties_inside += margin_[i] == lowest_in && labels_[i] == cluster;
+    const double lowest_in = *last, highest_out = *std::max_element(last + 1, sorted_.end());
+    prices_[cluster] = highest_out + (lowest_in - highest_out) / 2;
+    // Of equal margins at the threshold the first rows stay.
+    int64_t ties = target;
+    for (const double margin : margins_) ties -= margin > lowest_in;
+    for (size_t j = 0; j < some_.size(); ++j) {
+        const bool tie = margins_[j] == lowest_in, stays = margins_[j] > lowest_in || (tie && ties > 0);
+        ties -= tie;
+        if (!stays) move(some_[j], second_[j]);
+        best_[some_[j]] = stays ? score(some_[j], cluster) - prices_[cluster] : other_[j];
     }
-    int64_t keep = std::min(ties, ties_inside), take = ties - keep;
-    for (int64_t i = 0; i < n_; ++i) {
-        const bool inside = labels_[i] == cluster;
-        bool in = margin_[i] > lowest_in;
-        if (margin_[i] == lowest_in) {
-            int64_t& left = inside ? keep : take;
-            in = left > 0;
-            left -= in;
+}
+
+// The price at which a cluster gets as many more rows as it lacks.
+void BoundedAssigner::lower_price(int cluster, int64_t target) {
+    some_.clear(), margins_.clear();
+    for (int64_t i = 0; i < n_; ++i)
+        if (labels_[i] != cluster) some_.push_back(i), margins_.push_back(score(i, cluster) - best_[i]);
+    const int64_t lacks = target - sizes_[cluster];
+    sorted_ = margins_;
+    const auto last = sorted_.begin() + (lacks - 1);
+    std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
+    const double lowest_in = *last;
+    const double highest_out = last + 1 < sorted_.end() ? *std::max_element(last + 1, sorted_.end()) : lowest_in;
+    const double before = prices_[cluster];
+    prices_[cluster] = highest_out + (lowest_in - highest_out) / 2;
+    for (int64_t i = 0; i < n_; ++i)
+        if (labels_[i] == cluster) best_[i] += before - prices_[cluster];
+    int64_t ties = lacks;
+    for (const double margin : margins_) ties -= margin > lowest_in;
+    for (size_t j = 0; j < some_.size(); ++j) {
+        const bool tie = margins_[j] == lowest_in;
+        if (margins_[j] > lowest_in || (tie && ties > 0)) {
+            move(some_[j], cluster);
+            best_[some_[j]] = score(some_[j], cluster) - prices_[cluster];
         }
-        if (in) {
-            if (!inside) move(i, cluster);
-            best_[i] = score(i, cluster) - price;
-        } else if (inside) {
-            move(i, second_[i]);
-            best_[i] = other_[i];
-        }
+        ties -= tie;
     }
 }
 

@@ -24,17 +24,27 @@ public:
     // upper. Ties go to the lowest cluster, then to the lowest row.
     void assign(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels, int n_threads);
 
+    // The same in steps, for scores that are made block by block: first `begin`, then `take_best` for all rows, by any
+    // threads, as soon as their scores are there, then `settle`, or `approach` where it is
+    // enough to come near the bounds: in so many steps, or until so few rows are too many.
+    void begin(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels);
+    // Of many rows prices are best guessed by some of them first, between all scores and `take_best`.
+    static bool many(int64_t n);
+    void guess_prices();
+    void take_best(int64_t first, int64_t end);
+    void approach(int64_t few, int steps_per_cluster);
+    void settle();
+
 private:
     struct Goal {
         std::vector<char> source, sink;  // per cluster: may give a row, may take one
         bool met = false;
     };
     Goal goal() const;
-    void start_from_sample(int n_threads);
-    void take_best(int n_threads);
-    void price_step(int cluster, int64_t target, int n_threads);
+    void raise_price(int cluster, int64_t target);
+    void lower_price(int cluster, int64_t target);
     int64_t violation() const;
-    int worst() const;
+    void price_step();
     void measure_losses(const std::vector<char>& of_clusters);
     bool augment(const Goal& goal);
     void repair(const Goal& goal);
@@ -48,10 +58,12 @@ private:
     int32_t* labels_ = nullptr;
     std::vector<int64_t> sizes_;
     std::vector<double> prices_;
-    std::vector<double> best_, margin_, sorted_, other_;  // per row
-    std::vector<int32_t> second_;                         // per row of the cluster of a step: where else it would go
-    std::vector<double> loss_;                            // k x k: the least loss of a move from a to b
-    std::vector<int64_t> loser_;                          // and the row that has it
+    std::vector<double> best_;           // per row: its score less the price, where it is
+    std::vector<int64_t> some_;          // rows of a step, their margins, and what else there is for them
+    std::vector<double> margins_, sorted_, other_;
+    std::vector<int32_t> second_;
+    std::vector<double> loss_;           // k x k: the least loss of a move from a to b
+    std::vector<int64_t> loser_;         // and the row that has it
 };
 
 }  // namespace sparsecluster

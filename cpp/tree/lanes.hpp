@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "core/huge.hpp"
 #include "tree/node_rows.hpp"
@@ -13,8 +14,15 @@ namespace sparsecluster {
 // Lanes that so many centers take: 2, 4, or a multiple of 8.
 inline int lanes_for(int k) { return k <= 2 ? 2 : k <= 4 ? 4 : (k + 7) / 8 * 8; }
 
-// out[i - first][lane] = x_i . center - half[lane]; `half` has a value per lane.
-void lane_scores(const RowBlock& block, const double* table, int lanes, const double* half, double* out);
+// Per lane: what its column of the table is multiplied by to be the center, and half the squared norm of that, where it
+// counts.
+struct LaneScale {
+    std::vector<double> factors, halves;
+    void reset(int lanes) { factors.assign(lanes, 1.0), halves.assign(lanes, 0.0); }
+};
+
+// out[i - first][lane] = x_i . center - half.
+void lane_scores(const RowBlock& block, const double* table, int lanes, const LaneScale& scale, double* out);
 
 // norms[lane] += the squares of the center, in the order of the columns.
 void lane_norms(const double* table, int64_t n_columns, int lanes, double* norms);

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "core/rows.hpp"
 
 namespace sparsecluster {
@@ -28,18 +29,23 @@ public:
     // Above so many entries, and at least one for each column, rows are read where they are.
     static constexpr int64_t kMostCopied = int64_t(1) << 22;
 
+    // With so many entries per column, on average, columns keep their numbers.
+    static constexpr int64_t kFullColumns = 16;
+
     // `numbers` may be empty, or of a node before: it is left as it was found.
-    void load(const Rows& rows, const int32_t* ids, int64_t n, ColumnNumbers& numbers) {
+    void load(const Rows& rows, const int32_t* ids, int64_t n, ColumnNumbers& numbers, int n_threads) {
         rows_ = &rows, ids_ = ids, n_ = n;
         std::visit(
             [&](const auto& matrix) {
                 n_entries_ = 0;
                 for (int64_t i = 0; i < n; ++i) n_entries_ += matrix.row(ids[i]).size;
                 copied_ = n_entries_ <= kMostCopied || n_entries_ < matrix.n_features;
-                if (copied_)
+                renumbered_ = n_entries_ < kFullColumns * matrix.n_features;
+                n_columns_ = matrix.n_features;
+                if (copied_ && renumbered_)
                     copy(matrix, numbers);
-                else
-                    columns_.clear(), n_columns_ = matrix.n_features;
+                else if (copied_)
+                    copy_as_it_is(matrix, n_threads);
             },
             rows.matrix());
     }
@@ -47,7 +53,7 @@ public:
     int64_t size() const { return n_; }
     int64_t n_entries() const { return n_entries_; }
     int64_t n_columns() const { return n_columns_; }
-    int32_t column(int64_t local) const { return copied_ ? columns_[local] : int32_t(local); }
+    int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
     double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
     int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
 
@@ -105,10 +111,32 @@ private:
         for (int32_t column : columns_) numbers[column] = -1;
     }
 
+    template <class V, class I>
+    void copy_as_it_is(const Matrix<V, I>& matrix, int n_threads) {
+        begin_.resize(n_ + 1);
+        begin_[0] = 0;
+        parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
+            for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i) {
+                const auto row = matrix.row(ids_[i]);
+                begin_[i + 1] = row.size - std::count(row.values, row.values + row.size, V(0));
+            }
+        });
+        for (int64_t i = 0; i < n_; ++i) begin_[i + 1] += begin_[i];
+        features_.resize(begin_[n_]), values_.resize(begin_[n_]);
+        parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
+            for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i) {
+                const auto row = matrix.row(ids_[i]);
+                int64_t at = begin_[i];
+                for (int64_t e = 0; e < row.size; ++e)
+                    if (row.values[e] != 0) features_[at] = int32_t(row.features[e]), values_[at++] = row.values[e];
+            }
+        });
+    }
+
     const Rows* rows_ = nullptr;
     const int32_t* ids_ = nullptr;
     int64_t n_ = 0, n_entries_ = 0, n_columns_ = 0;
-    bool copied_ = false;
+    bool copied_ = false, renumbered_ = false;
     std::vector<int32_t> columns_;  // ascending
     std::vector<int64_t> begin_;
     std::vector<int32_t> features_;

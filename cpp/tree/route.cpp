@@ -25,7 +25,8 @@ struct Candidate {
 struct Scratch {
     ColumnNumbers numbers;
     LaneTable table;
-    std::vector<double> halves, scores;
+    LaneScale scale;
+    std::vector<double> scores;
     std::vector<int64_t> begin;
     std::vector<int32_t> features;
     std::vector<double> values;
@@ -95,13 +96,13 @@ private:
                 columns.push_back(tree_.columns[e]);
             }
         own.table.reset(std::max<int64_t>(int64_t(columns.size()), 1), lanes);
-        own.halves.assign(lanes, 0.0);
+        own.scale.reset(lanes);
         for (int c = 0; c < k; ++c)
             for (int64_t e = tree_.indptr[child + c]; e < tree_.indptr[child + c + 1]; ++e) {
                 own.table.get()[int64_t(own.numbers[tree_.columns[e]]) * lanes + c] = tree_.values[e];
-                own.halves[c] += tree_.values[e] * tree_.values[e];
+                own.scale.halves[c] += tree_.values[e] * tree_.values[e];
             }
-        for (double& half : own.halves) half = tree_.unit ? 0.0 : half / 2;
+        for (double& half : own.scale.halves) half = tree_.unit ? 0.0 : half / 2;
         own.begin.assign(1, 0), own.features.clear(), own.values.clear();
         std::visit(
             [&](const auto& matrix) {
@@ -119,7 +120,7 @@ private:
             rows_.matrix());
         own.scores.resize(n * lanes);
         lane_scores(RowBlock{0, n, own.begin.data(), own.features.data(), own.values.data()}, own.table.get(), lanes,
-                    own.halves.data(), own.scores.data());
+                    own.scale, own.scores.data());
         out.resize(n * k);
         for (int64_t j = 0; j < n; ++j)
             for (int c = 0; c < k; ++c) out[j * k + c] = {own.scores[j * lanes + c], child + c};

@@ -11,7 +11,7 @@ namespace sparsecluster {
 
 std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& nodes, const SplitOptions& options) {
     const TeamScope team(options.n_threads);
-    std::vector<ColumnNumbers> numbers(std::max(options.n_threads, 1));
+    std::vector<NodeKMeans> workers(std::max(options.n_threads, 1));
     std::vector<Split> splits(nodes.size());
     std::vector<int64_t> order(nodes.size());
     std::iota(order.begin(), order.end(), 0);
@@ -26,14 +26,14 @@ std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& no
         ++n_large;
     for (int64_t j = 0; j < n_large; ++j) {
         const NodeTask& node = nodes[order[j]];
-        splits[order[j]] = NodeKMeans(rows, node, options, numbers[0], options.n_threads).best_run();
+        splits[order[j]] = workers[0].split(rows, node, options, options.n_threads);
         done += node.n_rows;
         if (options.on_rows) options.on_rows(done);
     }
     std::atomic<int64_t> finished{done};
     parallel_blocks(int64_t(order.size()) - n_large, options.n_threads, [&](int64_t j, int thread) {
         const NodeTask& node = nodes[order[n_large + j]];
-        splits[order[n_large + j]] = NodeKMeans(rows, node, options, numbers[thread], 1).best_run();
+        splits[order[n_large + j]] = workers[thread].split(rows, node, options, 1);
         const int64_t now = finished += node.n_rows;
         if (thread == 0 && options.on_rows) options.on_rows(now);
     });

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
 from sparsecluster.kmeans.center_estimator import CenterEstimator
+from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.parameters import Choice, Flag, integer
@@ -196,13 +195,7 @@ class BisectingKMeans(RoutedTree, CenterEstimator):
                 self.callback(record)
 
         grown = _Bisection(splitter, self.bisecting_strategy).run(self.n_clusters, seed, told)
-        if grown.tree.n_leaves < self.n_clusters:
-            warnings.warn(
-                f"Number of distinct clusters ({grown.tree.n_leaves}) found smaller than "
-                f"n_clusters ({self.n_clusters}). Possibly due to duplicate points in X.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_if_fewer(grown.tree.n_leaves, self.n_clusters)
         self._remember(rows, names)
         self._set_grown(grown, columns, sparse=rows.sparse)
         self._restore_tree()

@@ -87,7 +87,7 @@ class ClusterTree(ClusterMixin, RoutedTree):
         Runs per split, of which the one of the lowest cost is kept.
     max_iter : int, default=20
         Most iterations of a run.
-    tol : float, default=1e-3
+    tol : float, default=5e-3
         Stop a run when an iteration lowers its cost by no more than this share of it.
     random_state : int, RandomState or None, default=None
         Seed of the starting centers.
@@ -171,7 +171,7 @@ class ClusterTree(ClusterMixin, RoutedTree):
         init: str = "k-means++",
         n_init: int = 1,
         max_iter: int = 20,
-        tol: float = 1e-3,
+        tol: float = 5e-3,
         random_state: Any = None,
         n_threads: int | None = None,
         memory_limit: int | str | None = None,

@@ -58,7 +58,7 @@ class SizePlan:
         """Number of children of nodes that are to be split, and the bounds of their sizes."""
         leaves = -(-sizes // self.max_leaf_size)
         if self.balanced:
-            n_children = -(-leaves // self.branching ** max(levels_below - 1, 0))
+            n_children = np.maximum(-(-leaves // self.branching ** max(levels_below - 1, 0)), 2)
             return n_children, sizes // n_children, -(-sizes // n_children)
         n_children = np.minimum(np.clip(leaves, 2, self.branching), sizes // self.min_leaf_size)
         lower = np.full(len(sizes), self.min_leaf_size, dtype=np.int64)
