@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from sparsecluster.rows.parameters import Choice, Flag, Number, check_number, in
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.fields import INTEGER, LABELS, NUMBER, SECONDS, TEXT
+from sparsecluster.tree.chain import write_chain
 from sparsecluster.tree.plan import SizePlan
 from sparsecluster.tree.routed import RoutedTree
 from sparsecluster.tree.splitting import Splitter, grow
@@ -207,6 +209,11 @@ class ClusterTree(ClusterMixin, RoutedTree):
             bool(self.balanced),
         )
 
+    @property
+    def n_clusters_(self) -> int:
+        """Number of leaves, by the name that flat models have for it."""
+        return self.n_leaves_
+
     # --- fit ----------------------------------------------------------------------------------
 
     def fit(
@@ -350,6 +357,11 @@ class ClusterTree(ClusterMixin, RoutedTree):
         """
         check_is_fitted(self)
         return self.tree_.chain(self.labels_)
+
+    def save_chain(self, folder: str | os.PathLike[str]) -> None:
+        """Write :meth:`cluster_chain` into a new folder, from which PECOS's ``ClusterChain.load``
+        reads it."""
+        write_chain(self.cluster_chain(), folder)
 
     # --- text ---------------------------------------------------------------------------------
 
