@@ -154,28 +154,35 @@ void BoundedAssigner::raise_price(int cluster, int64_t target) {
 
 // The price at which a cluster gets as many more rows as it lacks.
 void BoundedAssigner::lower_price(int cluster, int64_t target) {
-    some_.clear(), margins_.clear();
-    for (int64_t i = 0; i < n_; ++i)
-        if (labels_[i] != cluster) some_.push_back(i), margins_.push_back(score(i, cluster) - best_[i]);
     const int64_t lacks = target - sizes_[cluster];
-    sorted_ = margins_;
-    const auto last = sorted_.begin() + (lacks - 1);
-    std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
-    const double lowest_in = *last;
-    const double highest_out = last + 1 < sorted_.end() ? *std::max_element(last + 1, sorted_.end()) : lowest_in;
-    const double before = prices_[cluster];
-    prices_[cluster] = highest_out + (lowest_in - highest_out) / 2;
-    for (int64_t i = 0; i < n_; ++i)
-        if (labels_[i] == cluster) best_[i] += before - prices_[cluster];
-    int64_t ties = lacks;
-    for (const double margin : margins_) ties -= margin > lowest_in;
-    for (size_t j = 0; j < some_.size(); ++j) {
-        const bool tie = margins_[j] == lowest_in;
-        if (margins_[j] > lowest_in || (tie && ties > 0)) {
-            move(some_[j], cluster);
-            best_[some_[j]] = score(some_[j], cluster) - prices_[cluster];
+    margins_.resize(n_);
+    for (int64_t i = 0; i < n_; ++i) margins_[i] = labels_[i] == cluster ? -kFar : score(i, cluster) - best_[i];
+    // The largest margins as a heap whose top is the lowest of them.
+    sorted_.assign(margins_.begin(), margins_.begin() + lacks);
+    std::make_heap(sorted_.begin(), sorted_.end(), std::greater<>());
+    double highest_out = -kFar;
+    for (int64_t i = lacks; i < n_; ++i) {
+        if (margins_[i] <= sorted_.front()) {
+            highest_out = std::max(highest_out, margins_[i]);
+            continue;
         }
-        ties -= tie;
+        highest_out = std::max(highest_out, sorted_.front());
+        std::pop_heap(sorted_.begin(), sorted_.end(), std::greater<>());
+        sorted_.back() = margins_[i];
+        std::push_heap(sorted_.begin(), sorted_.end(), std::greater<>());
+    }
+    const double lowest_in = sorted_.front(), before = prices_[cluster];
+    const double price = highest_out > -kFar ? highest_out + (lowest_in - highest_out) / 2 : lowest_in;
+    prices_[cluster] = price;
+    int64_t ties = lacks;
+    for (const double margin : sorted_) ties -= margin > lowest_in;
+    for (int64_t i = 0; i < n_; ++i) {
+        if (labels_[i] == cluster) {
+            best_[i] += before - price;
+        } else if (margins_[i] > lowest_in || (margins_[i] == lowest_in && ties-- > 0)) {
+            move(i, cluster);
+            best_[i] = score(i, cluster) - price;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ namespace sparsecluster {
 namespace {
 
 constexpr int64_t kSeedRows = 32;  // per center: rows that seeds are drawn from where there are more
+constexpr int64_t kSeedBlock = 64;  // rows that a thread compares with a seed at a time
 constexpr int64_t kApproach = 50;   // one of so many rows may be too many for its cluster on the way
 constexpr int kSteps = 6;           // of prices per child and iteration on the way
 constexpr double kTiny = 1e-14;    // of the norms: a distance that is rounding alone
@@ -154,8 +155,8 @@ std::vector<int64_t> NodeKMeans::seeds_by_distance(const std::vector<int64_t>& a
         const OneRow center = copy_of(rows_, among[at]);
         const double center_norm2 = rows_.norm2(among[at]);
         for (int64_t e = 0; e < center.size; ++e) spread_[center.features[e]] = center.values[e];
-        for (int64_t j = 0; j < n; ++j) {
-            if (share[j] == 0) continue;
+        const Row<double, int32_t> other{center.features.data(), center.values.data(), center.size};
+        auto compare = [&](int64_t j) {
             rows_.rows(among[j], 1, [&](const RowBlock& row) {
                 double product = 0;
                 for (int64_t e = row.begin[0]; e < row.begin[1]; ++e) product += row.values[e] * spread_[row.features[e]];
@@ -164,13 +165,16 @@ std::vector<int64_t> NodeKMeans::seeds_by_distance(const std::vector<int64_t>& a
                 if (distance2 <= 1e-8 * norms) {
                     const Row<double, int32_t> one{row.features + row.begin[0], row.values + row.begin[0],
                                                    row.begin[1] - row.begin[0]};
-                    const Row<double, int32_t> other{center.features.data(), center.values.data(), center.size};
                     distance2 = direct_distance2(one, other);
                 }
                 nearest[j] = std::min(nearest[j], std::max(distance2, 0.0));
             });
             share[j] = weight(among[j]) * nearest[j];
-        }
+        };
+        parallel_blocks((n + kSeedBlock - 1) / kSeedBlock, n_threads_, [&](int64_t block, int) {
+            for (int64_t j = block * kSeedBlock; j < std::min(n, (block + 1) * kSeedBlock); ++j)
+                if (share[j] != 0) compare(j);
+        });
         for (int64_t e = 0; e < center.size; ++e) spread_[center.features[e]] = 0;
     }
     return found;

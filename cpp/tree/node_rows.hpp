@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/huge.hpp"
 #include "core/parallel.hpp"
 #include "core/rows.hpp"
 
@@ -65,7 +66,7 @@ public:
     }
     template <class Work>
     void rows(int64_t first, int64_t n, const Work& work) const {
-        if (copied_) return work(RowBlock{first, n, begin_.data() + first, features_.data(), values_.data()});
+        if (copied_) return work(RowBlock{first, n, begin_.data() + first, features_.get(), values_.get()});
         static thread_local std::vector<int64_t> begin;
         static thread_local std::vector<int32_t> features;
         static thread_local std::vector<double> values;
@@ -91,23 +92,25 @@ private:
     void copy(const Matrix<V, I>& matrix, ColumnNumbers& numbers) {
         if (numbers.empty()) numbers.assign(matrix.n_features, -1);
         columns_.clear();
-        begin_.assign(1, 0), features_.clear(), values_.clear();
-        begin_.reserve(n_ + 1), features_.reserve(n_entries_), values_.reserve(n_entries_);
+        begin_.resize(n_ + 1);
+        begin_[0] = 0;
+        features_.reserve(n_entries_), values_.reserve(n_entries_);
+        int64_t at = 0;
         for (int64_t i = 0; i < n_; ++i) {
             const auto row = matrix.row(ids_[i]);
             for (int64_t e = 0; e < row.size; ++e) {
                 if (row.values[e] == 0) continue;
                 const auto feature = int32_t(row.features[e]);
                 if (numbers[feature] < 0) numbers[feature] = 0, columns_.push_back(feature);
-                features_.push_back(feature);
-                values_.push_back(double(row.values[e]));
+                features_[at] = feature;
+                values_[at++] = double(row.values[e]);
             }
-            begin_.push_back(int64_t(features_.size()));
+            begin_[i + 1] = at;
         }
         std::sort(columns_.begin(), columns_.end());
         n_columns_ = int64_t(columns_.size());
         for (int64_t c = 0; c < n_columns_; ++c) numbers[columns_[c]] = int32_t(c);
-        for (int32_t& feature : features_) feature = numbers[feature];
+        for (int64_t e = 0; e < at; ++e) features_[e] = numbers[features_[e]];
         for (int32_t column : columns_) numbers[column] = -1;
     }
 
@@ -122,7 +125,7 @@ private:
             }
         });
         for (int64_t i = 0; i < n_; ++i) begin_[i + 1] += begin_[i];
-        features_.resize(begin_[n_]), values_.resize(begin_[n_]);
+        features_.reserve(begin_[n_]), values_.reserve(begin_[n_]);
         parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
             for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i) {
                 const auto row = matrix.row(ids_[i]);
@@ -139,8 +142,8 @@ private:
     bool copied_ = false, renumbered_ = false;
     std::vector<int32_t> columns_;  // ascending
     std::vector<int64_t> begin_;
-    std::vector<int32_t> features_;
-    std::vector<double> values_;
+    HugeBuffer<int32_t> features_;
+    HugeBuffer<double> values_;
 };
 
 }  // namespace sparsecluster

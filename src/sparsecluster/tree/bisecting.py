@@ -295,7 +295,7 @@ class _Bisection:
             else:
                 leaves.extend(children)
         told(len(leaves) + len(closed))
-        return self._grown({*leaves, *closed})
+        return self._grown()
 
     def _priority(self, node: int) -> float:
         one = self.nodes[node]
@@ -327,11 +327,13 @@ class _Bisection:
         one.split = None
         return list(range(first, len(self.nodes)))
 
-    def _grown(self, leaves: set[int]) -> Grown:
+    def _grown(self) -> Grown:
         order = breadth_first([one.parent for one in self.nodes])
         number = np.empty(len(order), dtype=np.int64)
         number[order] = np.arange(len(order))
         nodes = [self.nodes[i] for i in order]
+        if len(nodes) == 1:
+            nodes[0].cost = self.splitter.exact_cost(nodes[0].center)
         parents = np.array([-1 if one.parent < 0 else number[one.parent] for one in nodes])
         tree = Tree(parents, np.array([len(one.rows) for one in nodes]))
         labels = np.empty(self.splitter.rows.n_rows, dtype=np.int32)

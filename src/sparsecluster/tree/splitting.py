@@ -104,17 +104,27 @@ class Splitter:
 
     def root(self) -> tuple[sp.csr_array, float]:
         """The center of all rows, and their cost."""
-        n_rows = self.rows.n_rows
-        weights = np.ones(n_rows) if self.weights is None else self.weights
-        center = np.asarray(self.rows.matrix.T @ weights, dtype=np.float64).reshape(1, -1)
-        length = np.sqrt((center**2).sum()) if self.unit else weights.sum()
-        made = sp.csr_array(center / length if length > 0 else center)
+        rows, norm2 = self.rows, self.rows.core.norm2
+        weights = np.ones(rows.n_rows) if self.weights is None else self.weights
+        total = np.asarray(rows.matrix.T @ weights, dtype=np.float64).reshape(1, -1)
+        length = np.sqrt((total**2).sum())
+        divisor = length if self.unit else weights.sum()
+        center = sp.csr_array(total / divisor if divisor > 0 else total)
+        squares = float(weights @ norm2)
+        if self.unit:
+            return center, max(squares + float(weights.sum()) - 2 * length, 0.0)
+        return center, max(squares - length**2 / divisor, 0.0)
+
+    def exact_cost(self, center: sp.csr_array) -> float:
+        """The cost of all rows with one center, where that is the result."""
         core = _core.Centers.from_csr(
-            made.indptr.astype(np.int64), made.indices.astype(np.int32), made.data, made.shape[1]
+            center.indptr.astype(np.int64),
+            center.indices.astype(np.int32),
+            center.data,
+            center.shape[1],
         )
-        labels = np.zeros(n_rows, dtype=np.int32)
-        cost = _core.own_cost(self.rows.core, core, labels, self.weights, self.n_threads)
-        return made, float(cost)
+        labels = np.zeros(self.rows.n_rows, dtype=np.int32)
+        return float(_core.own_cost(self.rows.core, core, labels, self.weights, self.n_threads))
 
 
 def child_seeds(seed: np.uint64, n_children: int) -> np.ndarray:
@@ -200,6 +210,8 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
             costs.extend(split.costs.tolist())
         depth += 1
         told(depth, len(to_split), total, total)
+    if len(parents) == 1:
+        costs = [splitter.exact_cost(root_center)]
     tree = Tree(np.array(parents), np.array(sizes))
     labels = np.empty(n_rows, dtype=np.int32)
     for leaf, node in enumerate(tree.leaves):
