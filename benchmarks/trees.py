@@ -77,11 +77,11 @@ def compared(
     X: sp.csr_matrix, python: str | None, threads: int, timeout: float
 ) -> dict[str, dict[str, Any]]:
     """Medians of the times and means of the costs. Ours may have as many leaves as the peer, whose
-    number is a power of two, and no more; and beside that as few as the bound allows."""
+    number is a power of two, and no more; and beside that as few as its own plan needs."""
     n_rows = X.shape[0]
     of_peer = 2 ** max(1, math.ceil(math.log2(n_rows / LEAF)))
     systems = {OURS: (sys.executable, math.ceil(n_rows / of_peer))}
-    systems["fewest leaves"] = (sys.executable, LEAF)
+    systems["ours, leaves <= 100"] = (sys.executable, LEAF)
     if python is not None:
         systems[PEER] = (python, LEAF)
     turns: dict[str, list[dict[str, Any]]] = {system: [] for system in systems}

@@ -74,9 +74,9 @@ class ClusterTree(ClusterMixin, RoutedTree):
     min_leaf_size : int, default=1
         Fewest rows of a leaf.
     balanced : bool, default=True
-        Whether the sizes of siblings differ by one row at most. The tree then has the fewest leaves
-        that `max_leaf_size` allows at about equal sizes, and rows are divided among the children of
-        a node so that the cost is lowest for these sizes. Without it a row goes to the nearest
+        Whether the sizes of siblings differ by one row at most. The tree then has about as few
+        leaves as `max_leaf_size` allows, and rows are divided among the children of a node so that
+        the cost is lowest for these sizes. Without it a row goes to the nearest
         center, unless a child would get fewer than `min_leaf_size` rows or more than 7/8 of them.
     metric : {"euclidean", "cosine"}, default="cosine"
         What rows are compared by.

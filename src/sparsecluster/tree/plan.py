@@ -13,7 +13,7 @@ LARGEST_SHARE = 7 / 8  # of a node's rows that one child may have, so that every
 class SizePlan:
     """The sizes of a tree whose leaves have bounded sizes.
 
-    Balanced trees have the fewest leaves that `max_leaf_size` allows, all of about one size; nodes
+    Balanced trees have about as few leaves as `max_leaf_size` allows, all of about one size; nodes
     near the leaves have all `branching` children, those near the root what is left.
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.rows.rows import Rows
+from sparsecluster.rows.rows import MAX_INDEX, Rows
 from sparsecluster.tree.nodes import Tree
 from sparsecluster.tree.plan import SizePlan
 
@@ -222,5 +222,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
 def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
     """These centers below each other."""
     matrix = sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.float64)
-    matrix.indices = matrix.indices.astype(np.int32, copy=False)
+    kind = np.int32 if matrix.nnz <= MAX_INDEX else np.int64
+    matrix.indices = matrix.indices.astype(kind, copy=False)
+    matrix.indptr = matrix.indptr.astype(kind, copy=False)
     return matrix
