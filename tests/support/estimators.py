@@ -188,19 +188,22 @@ ESTIMATORS = [
     ),
     Entry(
         ClusterTree,
-        "predict weights save memory_limit threads",
+        "predict weights save threads",
         {
             "default": {"branching": 3, "max_leaf_size": 10, "random_state": 0},
             "euclidean": {"max_leaf_size": 20, "metric": "euclidean", "random_state": 0},
             "bounded": {"balanced": False, "max_leaf_size": 20, "min_leaf_size": 7}
             | {"random_state": 0, "init": "random", "n_init": 2},
         },
-        checked=[{"max_leaf_size": 5}, {"max_leaf_size": 5, "balanced": False}],
+        checked=[
+            {"max_leaf_size": 20, "metric": "euclidean"},
+            {"max_leaf_size": 20, "metric": "euclidean", "balanced": False},
+        ],
         expected_failed=DRAWN_BY_POSITION,
     ),
     Entry(
         ClusterTree,
-        "predict weights save memory_limit threads cosine",
+        "predict weights save threads cosine",
         {"unbalanced": {"balanced": False, "max_leaf_size": 30, "branching": 4, "random_state": 0}},
         checked=[],
         expected_failed=DRAWN_BY_POSITION,

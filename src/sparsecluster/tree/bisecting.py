@@ -79,6 +79,8 @@ class BisectingKMeans(RoutedTree, CenterEstimator):
         Weighted sum of the squared distances of the rows to their centers.
     n_clusters_ : int
         Number of clusters: fewer than asked for where X has fewer distinct rows.
+    n_iter_ : int
+        Iterations of the split that took most.
     tree_ : Tree
         The nodes: `parents`, `sizes`, `levels`, `leaves`, ...
     node_centers_, node_costs_
@@ -202,7 +204,7 @@ class BisectingKMeans(RoutedTree, CenterEstimator):
         self.labels_, self.metric_ = grown.labels, self.metric
         self.inertia_ = float(grown.costs[grown.tree.leaves].sum())
         self.objective_ = metric.objective(self.inertia_, rows.core.norm2, weights)
-        self.n_iter_ = grown.tree.n_leaves - 1
+        self.n_iter_ = grown.n_iter
         self.seconds_ = {"total": time.perf_counter() - started}
         return self
 
@@ -278,6 +280,7 @@ class _Bisection:
     splitter: Splitter
     strategy: str
     nodes: list[_Node] = field(default_factory=list)
+    n_iter: int = 0
 
     def run(self, n_clusters: int, seed: int, told: Callable[[int], None]) -> Grown:
         center, cost = self.splitter.root()
@@ -324,6 +327,7 @@ class _Bisection:
             rows = one.rows[one.split.labels == child]
             center = one.split.centers[[child]]
             self.nodes.append(_Node(rows, float(one.split.costs[child]), seed, center, node))
+        self.n_iter = max(self.n_iter, one.split.n_iter)
         one.split = None
         return list(range(first, len(self.nodes)))
 
@@ -340,4 +344,5 @@ class _Bisection:
         for leaf, node in enumerate(tree.leaves):
             labels[nodes[node].rows] = leaf
         centers = stacked([one.center for one in nodes])
-        return Grown(tree, centers, np.array([one.cost for one in nodes]), labels)
+        costs = np.array([one.cost for one in nodes])
+        return Grown(tree, centers, costs, labels, self.n_iter)

@@ -120,6 +120,8 @@ class ClusterTree(ClusterMixin, RoutedTree):
         twice that of 1 - cos.
     inertia_ : float
         The sum over the leaves.
+    n_iter_ : int
+        Iterations of the split that took most; 0 for a single leaf.
     seconds_ : dict
         Seconds that the fit took.
 
@@ -152,6 +154,7 @@ class ClusterTree(ClusterMixin, RoutedTree):
     _fitted = RoutedTree._fitted | {
         "labels_": LABELS,
         "n_leaves_": INTEGER,
+        "n_iter_": INTEGER,
         "inertia_": NUMBER,
         "metric_": TEXT,
         "seconds_": SECONDS,
@@ -258,6 +261,7 @@ class ClusterTree(ClusterMixin, RoutedTree):
         self._remember(rows, names)
         self._set_grown(grown, columns, sparse=rows.sparse)
         self.labels_, self.n_leaves_ = grown.labels, grown.tree.n_leaves
+        self.n_iter_ = grown.n_iter
         self.inertia_ = float(grown.costs[grown.tree.leaves].sum())
         self.metric_ = self.metric
         self.seconds_ = {"total": time.perf_counter() - started}

@@ -42,6 +42,19 @@ class Tree:
         self.n_children = (end - begin).astype(np.int32)
         self.first_children = np.where(end > begin, begin, 0).astype(np.int32)
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Tree)
+            and np.array_equal(self.parents, other.parents)
+            and np.array_equal(self.sizes, other.sizes)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.parents.tobytes(), self.sizes.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"<Tree: {self.n_nodes:,} nodes, {self.n_leaves:,} leaves, depth {self.depth}>"
+
     @classmethod
     def restored(cls, parents: np.ndarray, sizes: np.ndarray) -> Tree:
         """A tree of a file; refused where it is none."""

@@ -22,6 +22,7 @@ class NodeSplit:
     labels: np.ndarray  #: the child of each of its rows
     costs: np.ndarray  #: per child
     centers: sp.csr_array  #: per child
+    n_iter: int
 
     @property
     def n_children(self) -> int:
@@ -40,6 +41,7 @@ class Grown:
     centers: sp.csr_array
     costs: np.ndarray
     labels: np.ndarray
+    n_iter: int  #: of the split that took most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +94,12 @@ class Splitter:
         last = np.cumsum(found["n_children"])
         costs = np.split(found["costs"], last[:-1])
         return [
-            NodeSplit(labels[i], costs[i], self._centers(found, int(last[i]) - len(costs[i]), last[i]))
+            NodeSplit(
+                labels[i],
+                costs[i],
+                self._centers(found, int(last[i]) - len(costs[i]), int(last[i])),
+                int(found["n_iter"][i]),
+            )
             for i in range(len(members))
         ]
 
@@ -181,7 +188,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     level = [(0, np.arange(n_rows, dtype=np.int32), np.uint64(seed))]
     members = {0: level[0][1]}
     n_levels = plan.height(n_rows)
-    depth = 0
+    depth = n_iter = 0
     while to_split := [one for one in level if len(one[1]) > plan.max_leaf_size]:
         total = sum(len(rows) for _, rows, _ in to_split)
 
@@ -199,6 +206,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
         level = []
         for (node, rows, node_seed), split in zip(to_split, splits, strict=True):
             del members[node]
+            n_iter = max(n_iter, split.n_iter)
             order = np.argsort(split.labels, kind="stable")
             parts = np.split(rows[order], np.cumsum(split.sizes)[:-1])
             for part, one in zip(parts, child_seeds(node_seed, len(parts)), strict=True):
@@ -216,7 +224,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     labels = np.empty(n_rows, dtype=np.int32)
     for leaf, node in enumerate(tree.leaves):
         labels[members[int(node)]] = leaf
-    return Grown(tree, stacked(centers), np.array(costs), labels)
+    return Grown(tree, stacked(centers), np.array(costs), labels, n_iter)
 
 
 def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
