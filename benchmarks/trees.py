@@ -135,7 +135,9 @@ def pecos_python(report: Report) -> str | None:
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", str(home)], **quietly)
         pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        if subprocess.run([str(python), "-c", "import pecos.xmc.base"], capture_output=True).returncode:
+        if subprocess.run(
+            [str(python), "-c", "import pecos.xmc.base"], capture_output=True
+        ).returncode:
             subprocess.run([*pip, "--no-deps", PINNED], **quietly)
             subprocess.run([*pip, "numpy<2", "scipy<1.14", "scikit-learn"], **quietly)
         subprocess.run([str(python), "-c", "import pecos.xmc.base"], **quietly)

@@ -17,7 +17,9 @@ X = csr(text(np.random.default_rng(0), 500, 100), np.float32)
 @pytest.mark.parametrize("strategy", ["biggest_inertia", "largest_cluster"])
 @pytest.mark.parametrize("init", ["random", "k-means++"])
 def test_clear_clusters_are_those_of_scikit_learn(strategy, init):
-    rows, _ = make_blobs([60, 50, 40, 30], centers=[[0, 0], [30, 0], [0, 90], [50, 90]], random_state=0)
+    rows, _ = make_blobs(
+        [60, 50, 40, 30], centers=[[0, 0], [30, 0], [0, 90], [50, 90]], random_state=0
+    )
     parameters = {"n_clusters": 4, "bisecting_strategy": strategy, "init": init, "n_init": 5}
     ours = BisectingKMeans(random_state=0, **parameters).fit(rows)
     theirs = sklearn.cluster.BisectingKMeans(random_state=0, **parameters).fit(rows)

@@ -136,8 +136,10 @@ def _cluster_tree(estimator: Any, path: Path) -> tuple[dict[str, Any], list[Any]
     found = {**cluster_tree_summary(estimator), "seconds_by_phase": phases_of(estimator)}
     summary = _model_summary(estimator, path, found)
     about = [
-        ("leaves", f"{summary['clusters']:,}, of {min(found['sizes']):,} to "
-         f"{max(found['sizes']):,} rows"),
+        (
+            "leaves",
+            f"{summary['clusters']:,}, of {min(found['sizes']):,} to {max(found['sizes']):,} rows",
+        ),
         ("nodes", f"{summary['nodes']:,} on {summary['levels']:,} levels below the root"),
         ("cost", f"{summary['cost']:.6g}"),
     ]

@@ -1,4 +1,4 @@
-"""`sparsecluster tree`: divide the rows of a file from the root down, into leaves of bounded sizes."""
+"""`sparsecluster tree`: divide the rows of a file from the root down, into bounded leaves."""
 
 from __future__ import annotations
 

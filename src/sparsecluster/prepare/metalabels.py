@@ -134,7 +134,9 @@ def _sums(members: sp.csr_array, instances: sp.csr_array) -> sp.csr_array:
         shape=(members.shape[0], len(used)),
     )
     ends = np.cumsum(np.diff(instances.indptr)[used], dtype=np.int64)
-    cuts = np.searchsorted(ends, np.arange(BLOCK, ends[-1] if len(ends) else 0, BLOCK), side="right")
+    cuts = np.searchsorted(
+        ends, np.arange(BLOCK, ends[-1] if len(ends) else 0, BLOCK), side="right"
+    )
     sums: sp.csr_array | None = None
     for begin, end in pairwise(np.unique([0, *cuts, len(used)])):
         part = sp.csr_array(Rows(instances).picked(used[begin:end]), dtype=np.float64)

@@ -56,7 +56,7 @@ def _nested(estimator: Any, terms: int) -> dict[str, Any]:
     made: list[dict[str, Any]] = []
     for node in range(min(tree.n_nodes, MOST_NODES)):
         leaf = leaf_of.get(node)
-        rows = [] if leaf is None else order[ends[leaf] - tree.sizes[node] : ends[leaf]]
+        rows: Any = [] if leaf is None else order[ends[leaf] - tree.sizes[node] : ends[leaf]]
         more = ", …" if len(rows) > FIRST_ROWS else ""
         made.append(
             {

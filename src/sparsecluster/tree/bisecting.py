@@ -20,14 +20,14 @@ from sparsecluster.rows.parameters import Choice, Flag, integer
 from sparsecluster.rows.resources import effective_n_threads, threads_for
 from sparsecluster.storage.fields import INTEGER, LABELS, NUMBER, SECONDS, TEXT
 from sparsecluster.tree.cluster_tree import INITS
+from sparsecluster.tree.forms import TreeForms
 from sparsecluster.tree.nodes import Tree, breadth_first
-from sparsecluster.tree.routed import RoutedTree
 from sparsecluster.tree.splitting import Grown, NodeSplit, Splitter, child_seeds, stacked
 
 STRATEGIES = ("biggest_inertia", "largest_cluster")
 
 
-class BisectingKMeans(RoutedTree, CenterEstimator):
+class BisectingKMeans(TreeForms, CenterEstimator):
     """Bisecting k-means: begins with one cluster and splits the worst one in two, again and again.
 
     scikit-learn's estimator for rows of any size and either metric. Rows are predicted as they were
@@ -92,7 +92,8 @@ class BisectingKMeans(RoutedTree, CenterEstimator):
     --------
     >>> import numpy as np
     >>> from sparsecluster import BisectingKMeans
-    >>> X = np.array([[1, 1], [10, 1], [3, 1], [10, 0], [2, 1], [10, 2], [10, 8], [10, 9], [10, 10.0]])
+    >>> X = [[1, 1], [10, 1], [3, 1], [10, 0], [2, 1], [10, 2], [10, 8], [10, 9], [10, 10]]
+    >>> X = np.array(X, dtype=float)
     >>> bisecting = BisectingKMeans(n_clusters=3, random_state=0).fit(X)
     >>> sorted(np.bincount(bisecting.labels_).tolist())
     [3, 3, 3]
@@ -107,7 +108,7 @@ class BisectingKMeans(RoutedTree, CenterEstimator):
         "algorithm": Choice(["lloyd", "elkan"]),
         "bisecting_strategy": Choice(STRATEGIES),
     }
-    _fitted = RoutedTree._fitted | {
+    _fitted = TreeForms._fitted | {
         "labels_": LABELS,
         "inertia_": NUMBER,
         "objective_": NUMBER,
@@ -286,7 +287,8 @@ class _Bisection:
         center, cost = self.splitter.root()
         rows = np.arange(self.splitter.rows.n_rows, dtype=np.int32)
         self.nodes = [_Node(rows, cost, np.uint64(seed), center, -1)]
-        leaves, closed = [0], set()
+        leaves = [0]
+        closed: set[int] = set()  # whose rows are all the same
         while len(leaves) + len(closed) < n_clusters and leaves:
             worst = max(leaves, key=lambda node: (self._priority(node), -node))
             leaves.remove(worst)
@@ -294,7 +296,7 @@ class _Bisection:
                 self._split([worst, *leaves], n_clusters - len(leaves) - len(closed) - 1)
                 told(len(leaves) + len(closed) + 1)
             if len(children := self._children(worst)) < 2:
-                closed.add(worst)  # its rows are all the same
+                closed.add(worst)
             else:
                 leaves.extend(children)
         told(len(leaves) + len(closed))
@@ -307,7 +309,9 @@ class _Bisection:
     def _split(self, nodes: list[int], most: int) -> None:
         """Split the first of these nodes, and those that are likely to follow it."""
         least = self._priority(nodes[0]) / 2
-        others = [n for n in nodes[1:] if self.nodes[n].split is None and self._priority(n) >= least]
+        others = [
+            n for n in nodes[1:] if self.nodes[n].split is None and self._priority(n) >= least
+        ]
         others.sort(key=lambda node: (-self._priority(node), node))
         chosen = [self.nodes[n] for n in (nodes[0], *others[: max(most - 1, 0)])]
         seeds = np.array([one.seed for one in chosen], dtype=np.uint64)

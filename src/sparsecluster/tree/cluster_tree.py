@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -26,11 +25,9 @@ from sparsecluster.rows.parameters import Choice, Flag, Number, check_number, in
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.fields import INTEGER, LABELS, NUMBER, SECONDS, TEXT
-from sparsecluster.tree.chain import write_chain
+from sparsecluster.tree.forms import TreeForms
 from sparsecluster.tree.plan import SizePlan
-from sparsecluster.tree.routed import RoutedTree
 from sparsecluster.tree.splitting import Splitter, grow
-from sparsecluster.tree.terms import node_columns
 
 MOST_BRANCHES = 1024
 INITS = ("k-means++", "random")
@@ -59,7 +56,7 @@ class LevelRecord:
     seconds: float
 
 
-class ClusterTree(ClusterMixin, RoutedTree):
+class ClusterTree(ClusterMixin, TreeForms):
     """A tree of clusters from the root down: every node is split by k-means until it is a leaf.
 
     All nodes of a level share the threads, and the work on a small node follows its entries, not
@@ -139,7 +136,7 @@ class ClusterTree(ClusterMixin, RoutedTree):
     [(3, 1), (6, 3)]
     """
 
-    _parameters = RoutedTree._parameters | {
+    _parameters = TreeForms._parameters | {
         "branching": integer(2, MOST_BRANCHES),
         "max_leaf_size": integer(1),
         "min_leaf_size": integer(1),
@@ -151,7 +148,7 @@ class ClusterTree(ClusterMixin, RoutedTree):
         "max_iter": integer(1),
         "tol": Number(0),
     }
-    _fitted = RoutedTree._fitted | {
+    _fitted = TreeForms._fitted | {
         "labels_": LABELS,
         "n_leaves_": INTEGER,
         "n_iter_": INTEGER,
@@ -337,95 +334,6 @@ class ClusterTree(ClusterMixin, RoutedTree):
         """The share of the rows that `predict` with this beam takes elsewhere than to the nearest
         leaf, which ``beam=0`` finds."""
         return float(np.mean(self.predict(X, beam=beam) != self.predict(X, beam=0)))
-
-    def paths(self) -> np.ndarray:
-        """For each row the nodes from below the root down to its leaf, a column per level; -1 where
-        the leaf is above the last level."""
-        check_is_fitted(self)
-        return self.tree_.leaf_paths()[self.labels_]
-
-    def leaf_order(self) -> np.ndarray:
-        """The rows in the order of their leaves, from left to right."""
-        check_is_fitted(self)
-        return np.argsort(self.labels_, kind="stable")
-
-    def cluster_chain(self) -> list[sp.csc_matrix]:
-        """The tree as PECOS and other extreme multi-label systems take it.
-
-        Returns
-        -------
-        chain : list of csc_matrix of float32
-            Indicator matrices, from the root down: rows are the nodes of a level, columns those of
-            the level above. Rows of the last one are the rows of X, its columns the leaves. A leaf
-            above the last level is its own only child further down.
-        """
-        check_is_fitted(self)
-        return self.tree_.chain(self.labels_)
-
-    def save_chain(self, folder: str | os.PathLike[str]) -> None:
-        """Write :meth:`cluster_chain` into a new folder, from which PECOS's ``ClusterChain.load``
-        reads it."""
-        write_chain(self.cluster_chain(), folder)
-
-    # --- text ---------------------------------------------------------------------------------
-
-    def linkage(self) -> np.ndarray:
-        """The tree of the leaves as a linkage matrix of scipy: heights are levels, and a node of
-        several children is several merges of one height."""
-        check_is_fitted(self)
-        return self.tree_.linkage()
-
-    def newick(self, names: Sequence[str] | None = None) -> str:
-        """The tree as Newick text, with these names for the leaves or their numbers."""
-        check_is_fitted(self)
-        if names is not None and len(names) != self.n_leaves_:
-            raise ValueError(
-                f"There are {len(names)} names for {counted(self.n_leaves_, 'leaf', 'leaves')}."
-            )
-        return self.tree_.newick(list(map(str, range(self.n_leaves_))) if names is None else names)
-
-    def to_dict(self, n_terms: int = 0) -> dict[str, Any]:
-        """The tree as nested dicts that JSON can hold.
-
-        Each has `node`, `size`, `cost`, with `n_terms` the `terms` that tell it from its siblings,
-        and `children`, or for a leaf its number, `leaf`.
-        """
-        check_is_fitted(self)
-        tree = self.tree_
-        terms = self.node_terms(n_terms) if n_terms else None
-        leaf_of = {int(node): leaf for leaf, node in enumerate(tree.leaves)}
-
-        def about(node: int) -> dict[str, Any]:
-            known: dict[str, Any] = {"node": node, "size": int(tree.sizes[node])}
-            known["cost"] = float(self.node_costs_[node])
-            if terms is not None:
-                known["terms"] = terms[node]
-            return known | ({"leaf": leaf_of[node]} if node in leaf_of else {})
-
-        return tree.documents(about)
-
-    def node_terms(self, n_terms: int = 5, *, feature_names: Any = None) -> list[list[str]]:
-        """For each node the columns that tell it from its siblings, most telling first.
-
-        Parameters
-        ----------
-        n_terms : int, default=5
-            How many to name for each node.
-        feature_names : sequence of str, optional
-            Names of the columns. By default those given to :meth:`fit`, those of its data frame, or
-            x0, x1, ...
-        """
-        check_is_fitted(self)
-        check_number("n_terms", n_terms, Integral, 1)
-        names: Any = check_feature_names(feature_names, self.n_features_in_)
-        if names is None:
-            names = self.feature_names_
-        if names is None:
-            names = getattr(self, "feature_names_in_", [])
-        return [
-            [str(names[c]) if c < len(names) else f"x{c}" for c in columns]
-            for columns in node_columns(self.tree_, self.node_centers_, int(n_terms))
-        ]
 
     def get_state(self) -> dict[str, Any]:
         """What was fitted, in arrays and what JSON can hold."""

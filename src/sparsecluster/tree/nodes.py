@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ class Tree:
         nodes = np.flatnonzero(self.n_children == 0)
         return nodes[np.argsort(self.first_leaves[nodes])].astype(np.int32)
 
-    def children(self, node: int) -> np.ndarray:
+    def children(self, node: int | np.integer[Any]) -> np.ndarray:
         """The nodes below a node."""
         first = int(self.first_children[node])
         return np.arange(first, first + int(self.n_children[node]))
@@ -147,7 +148,7 @@ class Tree:
             begins = (at < 0) | np.r_[True, at[1:] != at[:-1]]
             levels.append(np.cumsum(begins) - 1)
         chain = []
-        for above, below in zip(levels[:-1], levels[1:], strict=True):
+        for above, below in pairwise(levels):
             first = np.flatnonzero(np.r_[True, below[1:] != below[:-1]])
             chain.append(_indicators(above[first], int(above[-1]) + 1))
         if labels is not None:

@@ -1,4 +1,4 @@
-"""Nodes split by the core, all of one call side by side; and trees of bounded leaves made of that."""
+"""Nodes split by the core, all of one call side by side; trees of bounded leaves made of that."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     while to_split := [one for one in level if len(one[1]) > plan.max_leaf_size]:
         total = sum(len(rows) for _, rows, _ in to_split)
 
-        def progress(done: int, depth: int = depth, n: int = len(to_split), total: int = total) -> None:
+        def progress(
+            done: int, depth: int = depth, n: int = len(to_split), total: int = total
+        ) -> None:
             told(depth + 1, n, min(done, total), total)
 
         splits = split_by_plan(
