@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <utility>
 
 #include "core/parallel.hpp"
 
@@ -13,10 +14,14 @@ namespace {
 
 constexpr int64_t kBlock = 4096;   // rows of a task
 constexpr int64_t kSample = 2048;  // rows that the prices of many more are guessed from
-constexpr int64_t kFew = 64;       // rows too many that are moved one by one, in place of more price steps
+constexpr int kIdle = 8;  // steps without success
+constexpr int64_t kFewScanned = int64_t(1) << 16;  // rows x moves that are cheaper than more price steps
 constexpr int64_t kMostScanned = int64_t(1) << 22;  // rows x moves; beyond, what is left over goes by regret
 constexpr int kStepsPerCluster = 6;
 constexpr double kFar = std::numeric_limits<double>::infinity();
+
+// So few rows too many are moved one by one.
+int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<int64_t>(n, 1), 4, 64); }
 
 }  // namespace
 
@@ -40,14 +45,21 @@ void BoundedAssigner::begin(const double* scores, int64_t n, int k, int stride, 
 void BoundedAssigner::approach(int64_t few, int steps_per_cluster) {
     sizes_.assign(k_, 0);
     for (int64_t i = 0; i < n_; ++i) ++sizes_[labels_[i]];
-    for (int step = 0; step < steps_per_cluster * k_ && violation() > few; ++step) price_step();
+    // Where rows are equal, steps can go round in circles.
+    int64_t least = INT64_MAX;
+    for (int step = 0, idle = 0; step < steps_per_cluster * k_ && idle < kIdle; ++step, ++idle) {
+        const int64_t now = violation();
+        if (now <= few) return;
+        if (now < least) least = now, idle = 0;
+        price_step();
+    }
 }
 
 void BoundedAssigner::settle() {
-    approach(kFew, kStepsPerCluster);
+    approach(few_of(n_), kStepsPerCluster);
     if (violation() == 0) return;
     bool exact = violation() * n_ <= kMostScanned;
-    if (exact) measure_losses(std::vector<char>(k_, 1));
+    if (exact) measure_losses();
     for (Goal now = goal(); !now.met; now = goal()) {
         exact = exact && augment(now);
         if (!exact) repair(now);
@@ -86,7 +98,7 @@ void BoundedAssigner::guess_prices() {
     sample.prices_ = prices_;
     sample.begin(some.data(), size, k_, k_, scaled, labels.data());
     sample.take_best(0, size);
-    sample.approach(kFew, kStepsPerCluster);
+    sample.approach(few_of(size), kStepsPerCluster);
     prices_ = sample.prices_;
 }
 
@@ -192,21 +204,42 @@ void BoundedAssigner::move(int64_t i, int to) {
     labels_[i] = to;
 }
 
-// The least loss of a move from each of these clusters to every other one.
-void BoundedAssigner::measure_losses(const std::vector<char>& of_clusters) {
-    loss_.resize(k_ * k_), loser_.resize(k_ * k_);
-    for (int a = 0; a < k_; ++a)
-        if (of_clusters[a]) {
-            std::fill_n(loss_.begin() + a * k_, k_, kFar);
-            std::fill_n(loser_.begin() + a * k_, k_, -1);
-        }
+// The least loss of a move from each cluster to every other one; of equal ones that of the lowest row.
+void BoundedAssigner::measure_losses() {
+    loss_.assign(k_ * k_, kFar), loser_.assign(k_ * k_, -1);
+    members_.assign(k_, {});
     for (int64_t i = 0; i < n_; ++i) {
-        const int a = labels_[i];
-        if (!of_clusters[a]) continue;
-        const double* const row = scores_ + i * stride_;
-        double* const losses = loss_.data() + a * k_;
-        for (int b = 0; b < k_; ++b)
-            if (row[a] - row[b] < losses[b]) losses[b] = row[a] - row[b], loser_[a * k_ + b] = i;
+        members_[labels_[i]].push_back(i);
+        offer_loss(labels_[i], i);
+    }
+}
+
+void BoundedAssigner::offer_loss(int a, int64_t i) {
+    const double* const row = scores_ + i * stride_;
+    double* const losses = loss_.data() + a * k_;
+    int64_t* const losers = loser_.data() + a * k_;
+    for (int b = 0; b < k_; ++b) {
+        const double loss = row[a] - row[b];
+        if (loss < losses[b] || (loss == losses[b] && i < losers[b])) losses[b] = loss, losers[b] = i;
+    }
+}
+
+// Moves a row that may have the least losses of its cluster.
+void BoundedAssigner::move_loser(int64_t i, int to) {
+    const int from = labels_[i];
+    move(i, to);
+    auto& left = members_[from];
+    left.erase(std::lower_bound(left.begin(), left.end(), i));
+    auto& joined = members_[to];
+    joined.insert(std::lower_bound(joined.begin(), joined.end(), i), i);
+    offer_loss(to, i);
+    for (int b = 0; b < k_; ++b) {
+        if (loser_[from * k_ + b] != i) continue;
+        double least = kFar;
+        int64_t loser = -1;
+        for (const int64_t row : left)
+            if (const double loss = score(row, from) - score(row, b); loss < least) least = loss, loser = row;
+        loss_[from * k_ + b] = least, loser_[from * k_ + b] = loser;
     }
 }
 
@@ -229,15 +262,13 @@ bool BoundedAssigner::augment(const Goal& goal) {
     for (int c = 0; c < k_; ++c)
         if (goal.sink[c] && !goal.source[c] && far[c] < kFar && (end < 0 || far[c] < far[end])) end = c;
     if (end < 0) return false;
-    std::vector<char> touched(k_, 0);
     int length = 0;
     for (int c = end; from[c] >= 0; c = from[c])
         if (++length > k_) return false;
-    for (int c = end; from[c] >= 0; c = from[c]) {
-        move(loser_[from[c] * k_ + c], c);
-        touched[c] = touched[from[c]] = 1;
-    }
-    measure_losses(touched);
+    // All rows of the way first: a move changes who has the least loss.
+    std::vector<std::pair<int64_t, int>> moves;
+    for (int c = end; from[c] >= 0; c = from[c]) moves.push_back({loser_[from[c] * k_ + c], c});
+    for (const auto& [row, to] : moves) move_loser(row, to);
     return true;
 }
 

@@ -45,7 +45,9 @@ private:
     void lower_price(int cluster, int64_t target);
     int64_t violation() const;
     void price_step();
-    void measure_losses(const std::vector<char>& of_clusters);
+    void measure_losses();
+    void offer_loss(int a, int64_t i);
+    void move_loser(int64_t i, int to);
     bool augment(const Goal& goal);
     void repair(const Goal& goal);
     double score(int64_t i, int c) const { return scores_[i * stride_ + c]; }
@@ -64,6 +66,7 @@ private:
     std::vector<int32_t> second_;
     std::vector<double> loss_;           // k x k: the least loss of a move from a to b
     std::vector<int64_t> loser_;         // and the row that has it
+    std::vector<std::vector<int64_t>> members_;  // of each cluster, ascending, while rows move one by one
 };
 
 }  // namespace sparsecluster

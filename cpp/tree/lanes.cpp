@@ -74,6 +74,12 @@ void lane_scores(const RowBlock& block, const double* table, int lanes, const La
 }
 
 FOR_EACH_PROCESSOR
+void lane_divide(double* table, int64_t n_columns, int lanes, const double* divisors) {
+    for (int64_t c = 0; c < n_columns; ++c)
+        for (int lane = 0; lane < lanes; ++lane) table[c * lanes + lane] /= divisors[lane];
+}
+
+FOR_EACH_PROCESSOR
 void lane_norms(const double* table, int64_t n_columns, int lanes, double* norms) {
     for (int64_t c = 0; c < n_columns; ++c)
         for (int lane = 0; lane < lanes; ++lane) norms[lane] += table[c * lanes + lane] * table[c * lanes + lane];

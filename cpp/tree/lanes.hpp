@@ -27,6 +27,9 @@ void lane_scores(const RowBlock& block, const double* table, int lanes, const La
 // norms[lane] += the squares of the center, in the order of the columns.
 void lane_norms(const double* table, int64_t n_columns, int lanes, double* norms);
 
+// Divides each lane by its divisor.
+void lane_divide(double* table, int64_t n_columns, int lanes, const double* divisors);
+
 // Columns x lanes of float64, on huge pages where they are large.
 class LaneTable {
 public:

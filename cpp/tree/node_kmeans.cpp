@@ -365,22 +365,20 @@ double NodeKMeans::shift2() {
 void NodeKMeans::finish_centers() {
     sum_all();
     set_scale();
-    double* const sums = sums_.get();
-    for (int lane = 0; lane < k_; ++lane) {
-        double divisor = cluster_weight_[lane];
-        if (options_->unit) {
-            divisor = 0;
-            for (int64_t c = 0; c < rows_.n_columns(); ++c) divisor += sums[c * lanes_ + lane] * sums[c * lanes_ + lane];
-            divisor = std::sqrt(divisor);
-        }
-        double norm2 = 0;
-        for (int64_t c = 0; c < rows_.n_columns() && divisor > 0; ++c) {
-            double& value = sums[c * lanes_ + lane];
-            value /= divisor;
-            norm2 += value * value;
-        }
+    std::vector<double> divisors = cluster_weight_, norm2(lanes_, 0.0);
+    if (options_->unit) {
+        lane_norms(sums_.get(), rows_.n_columns(), lanes_, norm2.data());
+        for (int lane = 0; lane < lanes_; ++lane) divisors[lane] = std::sqrt(norm2[lane]);
+    }
+    for (int lane = 0; lane < lanes_; ++lane) {
         scale_.factors[lane] = 1;
-        if (divisor > 0) scale_.halves[lane] = options_->unit ? 0.0 : norm2 / 2;
+        if (!(divisors[lane] > 0)) divisors[lane] = 1;
+    }
+    lane_divide(sums_.get(), rows_.n_columns(), lanes_, divisors.data());
+    if (!options_->unit) {
+        lane_norms(sums_.get(), rows_.n_columns(), lanes_, norm2.data());
+        for (int lane = 0; lane < lanes_; ++lane)
+            if (scale_.halves[lane] < std::numeric_limits<double>::infinity()) scale_.halves[lane] = norm2[lane] / 2;
     }
     summed_.clear();
 }
@@ -400,16 +398,18 @@ Split NodeKMeans::finished(int n_iter, bool converged) {
     const double* const table = sums_.get();
     for (int64_t c = 0; c < rows_.n_columns(); ++c)
         for (int lane = 0; lane < lanes_; ++lane) counts[lane] += table[c * lanes_ + lane] != 0;
+    std::vector<int32_t*> features(k_, nullptr);
+    std::vector<double*> values(k_, nullptr);
     for (int lane = 0; lane < k_; ++lane) {
         if (number[lane] < 0) continue;
         Center& center = split.centers[number[lane]];
-        center.features.reserve(counts[lane]), center.values.reserve(counts[lane]);
-        for (int64_t c = 0; c < rows_.n_columns(); ++c)
-            if (const double value = table[c * lanes_ + lane]; value != 0) {
-                center.features.push_back(int32_t(c));
-                center.values.push_back(value);
-            }
+        center.features.resize(counts[lane]), center.values.resize(counts[lane]);
+        features[lane] = center.features.data(), values[lane] = center.values.data();
     }
+    for (int64_t c = 0; c < rows_.n_columns(); ++c)
+        for (int lane = 0; lane < k_; ++lane)
+            if (const double value = table[c * lanes_ + lane]; value != 0 && features[lane])
+                *features[lane]++ = int32_t(c), *values[lane]++ = value;
     for (Center& center : split.centers) center.compute_norm();
     const std::vector<double> distances = distances2(split.centers, number);
     split.costs.assign(n_children, 0.0);
