@@ -11,7 +11,7 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kSeedRows = 32;  // per center: rows that seeds are drawn from where there are more
+constexpr int64_t kSeedRows = 16;  // per center: rows that seeds are drawn from where there are more
 constexpr int64_t kSeedBlock = 64;  // rows that a thread compares with a seed at a time
 constexpr int64_t kApproach = 50;   // one of so many rows may be too many for its cluster on the way
 constexpr int kSteps = 6;           // of prices per child and iteration on the way

@@ -81,7 +81,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         With "cosine", whether rows that are zero are refused, or go anywhere that they fit (with
         `predict` to the first child).
     init : {"k-means++", "random"}, default="k-means++"
-        How the centers of a split start: with k-means++ on 32 rows per child, or with any rows.
+        How the centers of a split start: with k-means++ on 16 rows per child, or with any rows.
     n_init : int, default=1
         Runs per split, of which the one of the lowest cost is kept.
     max_iter : int, default=20
