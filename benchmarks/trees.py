@@ -26,7 +26,7 @@ from .report import Report
 from .summary import Ratio
 
 SETS = ("debian-tfidf", "retail", "delicious")
-LEAF, SEEDS, REPEATS = 100, 3, 3
+LEAF, SEEDS, REPEATS = 100, 5, 2
 OURS, PEER = "sparsecluster", "libpecos"
 PINNED = "libpecos==1.2.8"
 BOUNDS = ((2, 1), (16, 100), (3, 10), (64, 7), (5, 33))  # branching and largest leaf
@@ -44,7 +44,8 @@ def run(options: Options, harness: Harness, report: Report) -> None:
         record[name] = found
         for system, one in found.items():
             report.tell(
-                f"{name:14}{system:24}{one['seconds']:8.3f} s   {one['leaves']:6} leaves of "
+                f"{name:14}{system:24}{one['seconds']:8.3f} s ({one['cpu']:.3f} s CPU)  "
+                f"{one['leaves']:6} leaves of "
                 f"{one['smallest']} to {one['largest']}   cost {one['cost']:.2f}   "
                 f"peak {one['MB']:.0f} MB"
             )
@@ -106,6 +107,7 @@ def compared(
     return {
         system: {
             "seconds": median(one["seconds"] for one in taken),
+            "cpu": median(one["cpu"] for one in taken),
             "MB": median(one["MB"] for one in taken),
             "cost": fmean(one["cost"] for one in taken),
             "leaves": taken[0]["leaves"],
