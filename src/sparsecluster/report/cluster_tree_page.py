@@ -18,7 +18,7 @@ def values(estimator: Any, terms: int, title: str, version: str) -> dict[str, An
     """What the template shows."""
     tree = estimator.tree_
     sizes = tree.sizes[tree.leaves]
-    fewest, most = int(tree.n_children[tree.n_children > 0].min(initial=0)), tree.n_children.max()
+    children = tree.n_children[tree.n_children > 0]
     return {
         "title": title,
         "tiles": [
@@ -30,7 +30,10 @@ def values(estimator: Any, terms: int, title: str, version: str) -> dict[str, An
         ],
         "making": [
             *head(estimator, version, ("distance", estimator.metric_)),
-            ("children per node", f"{fewest:,} to {most:,}" if tree.depth else "none"),
+            (
+                "children per node",
+                f"{children.min():,} to {children.max():,}" if tree.depth else "none",
+            ),
         ],
         "uneven": [
             (name, value.replace("cluster", "leaf").replace("leafs", "leaves"))
