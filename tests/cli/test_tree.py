@@ -82,9 +82,16 @@ def test_model_predicts_and_is_inspected(run):
     assert not model.balanced
     labels = [int(line) for line in run("predict m x.txt").out.split()]
     np.testing.assert_array_equal(labels, model.predict(read("x.txt")))
+    labels = [int(line) for line in run("predict m x.txt --beam 0").out.split()]
+    np.testing.assert_array_equal(labels, model.predict(read("x.txt"), beam=0))
     found = json.loads(run("inspect m --json").out)
     assert (found["estimator"], found["clusters"]) == ("ClusterTree", model.n_leaves_)
     assert "ClusterTree" in run("inspect m").out
+
+
+def test_beam_is_for_trees(run, capfd):
+    run("fit x.txt -k 2 --model k")
+    assert "--beam needs a model that tree wrote" in refused(run, "predict k x.txt --beam 2", capfd)
 
 
 def test_page_shows_every_node_with_its_terms(run):
