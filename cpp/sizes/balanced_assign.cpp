@@ -135,16 +135,13 @@ void BoundedAssigner::price_step() {
 
 // The price at which only `target` of the rows of a cluster stay.
 void BoundedAssigner::raise_price(int cluster, int64_t target) {
-    some_.clear(), margins_.clear(), other_.clear(), second_.clear();
+    some_.clear(), margins_.clear(), other_.clear();
     for (int64_t i = 0; i < n_; ++i)
         if (labels_[i] == cluster) some_.push_back(i);
+    prices_[cluster] = kFar;  // out of what else there is
     for (const int64_t i : some_) {
         const double* const row = scores_ + i * stride_;
-        int at = cluster == 0 ? 1 : 0;
-        double other = row[at] - prices_[at];
-        for (int c = at + 1; c < k_; ++c)
-            if (c != cluster && row[c] - prices_[c] > other) other = row[c] - prices_[c], at = c;
-        second_.push_back(at);
+        const double other = best_left(row);
         other_.push_back(other);
         margins_.push_back(row[cluster] - other);
     }
@@ -152,16 +149,29 @@ void BoundedAssigner::raise_price(int cluster, int64_t target) {
     const auto last = sorted_.begin() + (target - 1);
     std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
     const double lowest_in = *last, highest_out = *std::max_element(last + 1, sorted_.end());
-    prices_[cluster] = highest_out + (lowest_in - highest_out) / 2;
+    const double price = highest_out + (lowest_in - highest_out) / 2;
     // Of equal margins at the threshold the first rows stay.
     int64_t ties = target;
     for (const double margin : margins_) ties -= margin > lowest_in;
     for (size_t j = 0; j < some_.size(); ++j) {
+        const int64_t i = some_[j];
         const bool tie = margins_[j] == lowest_in, stays = margins_[j] > lowest_in || (tie && ties > 0);
         ties -= tie;
-        if (!stays) move(some_[j], second_[j]);
-        best_[some_[j]] = stays ? score(some_[j], cluster) - prices_[cluster] : other_[j];
+        best_[i] = stays ? score(i, cluster) - price : other_[j];
+        for (int c = 0; !stays && labels_[i] == cluster; ++c)
+            if (score(i, c) - prices_[c] == other_[j]) move(i, c);
     }
+    prices_[cluster] = price;
+}
+
+// The largest score of a row less the price; four at a time, which do not wait for each other.
+double BoundedAssigner::best_left(const double* row) const {
+    double best[4] = {-kFar, -kFar, -kFar, -kFar};
+    int c = 0;
+    for (; c + 4 <= k_; c += 4)
+        for (int lane = 0; lane < 4; ++lane) best[lane] = std::max(best[lane], row[c + lane] - prices_[c + lane]);
+    for (; c < k_; ++c) best[0] = std::max(best[0], row[c] - prices_[c]);
+    return std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
 }
 
 // The price at which a cluster gets as many more rows as it lacks.

@@ -42,6 +42,7 @@ private:
     };
     Goal goal() const;
     void raise_price(int cluster, int64_t target);
+    double best_left(const double* row) const;
     void lower_price(int cluster, int64_t target);
     int64_t violation() const;
     void price_step();
@@ -63,7 +64,6 @@ private:
     std::vector<double> best_;           // per row: its score less the price, where it is
     std::vector<int64_t> some_;          // rows of a step, their margins, and what else there is for them
     std::vector<double> margins_, sorted_, other_;
-    std::vector<int32_t> second_;
     std::vector<double> loss_;           // k x k: the least loss of a move from a to b
     std::vector<int64_t> loser_;         // and the row that has it
     std::vector<std::vector<int64_t>> members_;  // of each cluster, ascending, while rows move one by one

@@ -30,6 +30,7 @@ from sparsecluster.tree.plan import SizePlan
 from sparsecluster.tree.splitting import Splitter, grow
 
 MOST_BRANCHES = 1024
+SMALL = 1 << 26  # bytes that any machine has
 INITS = ("k-means++", "random")
 
 
@@ -265,17 +266,21 @@ class ClusterTree(ClusterMixin, TreeForms):
         return self
 
     def _points(self, X: Any, *, reset: bool = False) -> Rows:
+        rows = self._enter(X, reset=reset)
+        # To ask how much memory is free takes longer than a small tree.
+        limit = effective_memory_limit(self.memory_limit) if rows.in_file else 2**62
         return metric_of(self.metric if reset else self.metric_).rows(
-            self._enter(X, reset=reset),
+            rows,
             n_threads=effective_n_threads(self.n_threads),
             zero_rows=self.zero_rows,
-            memory_limit=effective_memory_limit(self.memory_limit),
+            memory_limit=limit,
         )
 
     def _check_memory(self, rows: Rows) -> None:
-        if rows.n_rows <= self.max_leaf_size:
-            return
         needed = 8 * self.branching * (rows.n_rows + 2 * min(rows.n_features, rows.core.nnz))
+        small = self.memory_limit is None and needed <= SMALL
+        if small or rows.n_rows <= self.max_leaf_size:
+            return
         limit = effective_memory_limit(self.memory_limit)
         if needed > limit:
             raise ValueError(
