@@ -21,6 +21,7 @@ from . import (
     scaling,
     size,
     startup,
+    trees,
 )
 from .harness import Harness
 from .options import Options
@@ -45,10 +46,11 @@ COMMANDS = {
     "neighbors": neighbors.run,
     "hierarchy": hierarchy.run,
     "size": size.run,
+    "trees": trees.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
-TIMEOUTS["neighbors"] = 600.0
+TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 

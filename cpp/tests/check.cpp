@@ -375,6 +375,7 @@ int main() {
     }
     check_faults();
     check_hierarchy();
+    check_tree();
     check_projection();
     check_text();
     check_threads();

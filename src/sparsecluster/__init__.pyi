@@ -24,13 +24,17 @@ from .run.history import IterationRecord, SeedingRecord
 from .storage.checkpoint import CheckpointError
 from .storage.model import ModelFileError, load_model
 from .storage.store import StoreError, open_store
+from .tree.bisecting import BisectingKMeans
+from .tree.cluster_tree import ClusterTree
 from .version import __version__
 
 __all__ = [
     "DBSCAN",
     "HDBSCAN",
     "AgglomerativeClustering",
+    "BisectingKMeans",
     "CheckpointError",
+    "ClusterTree",
     "IterationRecord",
     "KMeans",
     "MiniBatchKMeans",
