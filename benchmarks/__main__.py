@@ -22,6 +22,7 @@ from . import (
     scaling,
     size,
     startup,
+    trees,
 )
 from .harness import Harness
 from .options import Options
@@ -47,10 +48,11 @@ COMMANDS = {
     "hierarchy": hierarchy.run,
     "evaluation": evaluation.run,
     "size": size.run,
+    "trees": trees.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
-TIMEOUTS["neighbors"] = TIMEOUTS["evaluation"] = 600.0
+TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = TIMEOUTS["evaluation"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 

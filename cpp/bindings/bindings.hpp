@@ -39,6 +39,7 @@ void bind_minibatch(nb::module_& m);
 void bind_neighbors(nb::module_& m);
 void bind_seeding(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_tree(nb::module_& m);
 
 template <class T>
 using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

@@ -62,4 +62,5 @@ NB_MODULE(_core, m) {
     bind_seeding(m);
     bind_text(m);
     bind_hierarchy(m);
+    bind_tree(m);
 }

@@ -23,7 +23,7 @@ TileRates tile_rates(const Rows& rows, const Centers& centers, int n_threads) {
     CenterIndex index;
     index.build(centers, common_scale(rows, centers), IndexLimits{}, n_threads);
     std::vector<ScanScratch> scratches(std::max(n_threads, 1));
-    const int64_t block = block_rows(index), n = rows.n_rows();
+    const int64_t n = rows.n_rows(), block = block_rows(index, n, n_threads);
     const int64_t n_blocks = (n + block - 1) / block;
     double n_entries = 0;
 
@@ -75,7 +75,7 @@ ScanPhases scan_phases(const Rows& rows, const Centers& centers, int n_threads) 
     std::vector<ScanScratch> scratches(std::max(n_threads, 1));
     std::vector<ScanPhases> found(std::max(n_threads, 1));
     std::vector<double> entries(std::max(n_threads, 1), 0), sums(std::max(n_threads, 1), 0);
-    const int64_t block = block_rows(index), n = rows.n_rows();
+    const int64_t n = rows.n_rows(), block = block_rows(index, n, n_threads);
     std::visit(
         [&](const auto& view) {
             parallel_blocks((n + block - 1) / block, n_threads, [&](int64_t b, int thread) {

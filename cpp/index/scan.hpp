@@ -191,10 +191,21 @@ void score_block(const Matrix<V, I>& view, const CenterIndex& index, const int64
     add_tiles(index, end - begin, scratch);
 }
 
+// Unit roundoffs of a score on the way through so many sums: of the inputs, of products, of the sums (Higham 2002,
+// chapter 3). The 8 leaves room for the window of settle().
+inline double rounding_of(int64_t n_sums) {
+    const double roundings = 0x1p-24 * double(n_sums + 8);
+    return roundings * (1 + 2 * roundings);  // at least roundings / (1 - roundings) up to a half
+}
+
+// Bounds the error of every score of a row with centers of at most this norm.
+inline double error_of_scores(double rounding, double row_norm, double longest) {
+    return rounding * longest * (row_norm + 0.5 * longest) + 1e-36;
+}
+
 // What the scores of row i, r-th of its block, tell.
 inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i,
                            int64_t r) {
-    constexpr double kUnit = 0x1p-24;
     Scanned scanned;
     scanned.row = i;
     scanned.scores = scratch.scores.data() + r * index.stride;
@@ -202,26 +213,28 @@ inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const Sca
     scanned.norm2 = rows.norm2()[i] * index.scale * index.scale;
     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
-    // Roundings on the way to a score: of the inputs, of products, of the sums (Higham 2002, chapter 3).
-    // The 8 leaves room for the window of settle().
-    const double roundings = kUnit * double(std::min(n_head, kChunk) + n_head / kChunk + n_tail + 8);
-    scanned.rounding = roundings * (1 + 2 * roundings);  // at least roundings / (1 - roundings) up to a half
-    scanned.error =
-        scanned.rounding * index.max_norm * (std::sqrt(scanned.norm2) + 0.5 * index.max_norm) + 1e-36;
+    scanned.rounding = rounding_of(std::min(n_head, kChunk) + n_head / kChunk + n_tail);
+    scanned.error = error_of_scores(scanned.rounding, std::sqrt(scanned.norm2), index.max_norm);
     return scanned;
 }
 
-// Rows that are scanned together, so that their scores stay in the cache.
-inline int64_t block_rows(const CenterIndex& index) {
-    constexpr int64_t kScoreBytes = 256 << 10;
-    return std::clamp<int64_t>(kScoreBytes / (index.stride * int64_t(sizeof(float))), 4, 256);
+// Rows that are scanned together: few, so that their scores stay in the cache; many where the head is too large for it,
+// so that the rows of a tile that are used often stay there instead. All threads get several blocks.
+inline int64_t block_rows(const CenterIndex& index, int64_t n_rows, int n_threads) {
+    constexpr int64_t kScoreBytes = 256 << 10, kMost = 256;
+    constexpr int64_t kLargeHead = 8 << 20, kLargeScoreBytes = 8 << 20, kMostOfLarge = 2048, kBlocksOfThread = 8;
+    const int64_t row_bytes = index.stride * int64_t(sizeof(float));
+    const int64_t few = std::clamp<int64_t>(kScoreBytes / row_bytes, 4, kMost);
+    if (index.direct || index.n_head * row_bytes < kLargeHead) return few;
+    const int64_t many = std::min(kLargeScoreBytes / row_bytes, kMostOfLarge);
+    return std::max(few, std::min(many, n_rows / (kBlocksOfThread * std::max(n_threads, 1))));
 }
 
 // Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1).
 template <class OnRow>
 void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_t n_ids, int n_threads,
           std::vector<ScanScratch>& scratches, const OnRow& on_row) {
-    const int64_t block = block_rows(index);
+    const int64_t block = block_rows(index, n_ids, n_threads);
     if (int64_t(scratches.size()) < n_threads) scratches.resize(n_threads);
     std::visit(
         [&](const auto& view) {

@@ -44,11 +44,9 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
 // The group of a center; -1 where that does not count.
 int64_t BlockScan::group_of(int32_t label) const { return position_[label] < 0 ? -1 : position_[label] / kGroup; }
 
-// Bounds the error of every score of a row, as a scan does (read_scores).
+// Bounds the error of every score of a row, however a scan adds it up.
 double BlockScan::error_of(int64_t row, int64_t size) const {
-    const double roundings = 0x1p-24 * double(size + 8);
-    return roundings * (1 + 2 * roundings) * longest_ * (std::sqrt(rows_.norm2()[row]) * scale_ + 0.5 * longest_) +
-           1e-36;
+    return error_of_scores(rounding_of(size), std::sqrt(rows_.norm2()[row]) * scale_, longest_);
 }
 
 // The sums of all blocks for some rows: those with numbers from begin to end, or every `step`-th of these.
@@ -202,7 +200,7 @@ void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const i
     const auto first = order_.begin() + group * kGroup;
     CenterIndex& index = scratch.index;
     index.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, {options_.head_limit, direct_limit(rows_.nnz())}, 1);
-    const int64_t step = block_rows(index);
+    const int64_t step = block_rows(index, end - begin, 1);
     for (int64_t from = begin, to; from < end; from = to) {
         to = end_of_pack(view, ids, from, std::min(end, from + step));
         score_block(view, index, ids, from, to, scratch.scan);
@@ -257,17 +255,17 @@ bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pai
                 const Centers& centers, int32_t* labels, Scratch& scratch) {
     Found best;
     float second = below;  // of all other centers that count
-    std::vector<int32_t>& groups = scratch.reaching;
-    groups.clear();
-    for (const Pairs* pairs : {&near, &far})
-        for (int64_t p = pairs->row_begin[r]; p < pairs->row_begin[r + 1]; ++p) {
-            const Found& one = pairs->found[pairs->places[p]];
-            groups.push_back(pairs->groups[p]);
-            second = std::max(second, std::min(one.best, best.best));
-            if (!(one.best > best.best)) continue;
-            second = std::max(second, one.second);
-            best = one;
-        }
+    const auto visit_groups = [&](const auto& visit) {
+        for (const Pairs* pairs : {&near, &far})
+            for (int64_t p = pairs->row_begin[r]; p < pairs->row_begin[r + 1]; ++p)
+                visit(pairs->groups[p], pairs->found[pairs->places[p]]);
+    };
+    visit_groups([&](int32_t, const Found& one) {
+        second = std::max(second, std::min(one.best, best.best));
+        if (!(one.best > best.best)) return;
+        second = std::max(second, one.second);
+        best = one;
+    });
     const double own = scores_.own[i], error = std::max(scores_.error[i], best.error);
     const float still = all_ ? -INFINITY : scores_.other[i];
     if (double(best.best) + error < own - error) {
@@ -282,12 +280,15 @@ bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pai
         return true;
     }
     if (!all_) return false;
-    // All that come near are in the groups that were looked at.
+    // All that come near are in groups that were looked at: those whose best come near, and that of its own center.
+    const double least = std::max(own, double(best.best)) - 2 * error;
     std::vector<int32_t>& candidates = scratch.candidates;
     candidates.clear();
-    for (const int32_t group : groups)
+    visit_groups([&](int32_t group, const Found& one) {
+        if (double(one.best) < least && group != group_of(labels[i])) return;
         for (int64_t p = group * kGroup; p < std::min(int64_t(order_.size()), (group + 1) * kGroup); ++p)
             candidates.push_back(order_[p]);
+    });
     std::sort(candidates.begin(), candidates.end());
     labels[i] = settle(row, rows_.norm2()[i], centers, candidates);
     const Center& center = centers.items[labels[i]];

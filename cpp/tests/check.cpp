@@ -376,6 +376,7 @@ int main() {
     check_faults();
     check_hierarchy();
     check_evaluation();
+    check_tree();
     check_projection();
     check_text();
     check_threads();

@@ -32,6 +32,7 @@ void check_hierarchy();
 void check_projection();
 void check_text();
 void check_threads();
+void check_tree();
 
 inline bool close(double a, double b, double scale) { return std::abs(a - b) <= 1e-9 * scale + 1e-300; }
 

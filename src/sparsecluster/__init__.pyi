@@ -36,6 +36,8 @@ from .run.history import IterationRecord, SeedingRecord
 from .storage.checkpoint import CheckpointError
 from .storage.model import ModelFileError, load_model
 from .storage.store import StoreError, open_store
+from .tree.bisecting import BisectingKMeans
+from .tree.cluster_tree import ClusterTree
 from .version import __version__
 
 __all__ = [
@@ -43,10 +45,12 @@ __all__ = [
     "HDBSCAN",
     "AgglomerativeClustering",
     "Agreement",
+    "BisectingKMeans",
     "CheckpointError",
     "Choice",
     "ChoiceRecord",
     "ClusterQuality",
+    "ClusterTree",
     "Evaluation",
     "IterationRecord",
     "KMeans",

@@ -47,7 +47,7 @@ class SparseEstimator(BaseEstimator):
 
     _parameters: ClassVar[dict[str, Constraint]] = {
         "n_threads": By(effective_n_threads),
-        "memory_limit": By(effective_memory_limit),
+        "memory_limit": By(effective_memory_limit).optional,
         "verbose": integer(0),
         "callback": Function().optional,
     }

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import ClusterMixin
 
 import sparsecluster
-from sparsecluster import KMeans, MiniBatchKMeans, SphericalKMeans, load_model
+from sparsecluster import BisectingKMeans, KMeans, MiniBatchKMeans, SphericalKMeans, load_model
 from sparsecluster.cli import app
 from sparsecluster.cli.clustering import ALL_ROWS, BATCHES, BY_HAND, IN_PYTHON, Clustering
 from sparsecluster.cli.words import in_options
@@ -19,6 +19,7 @@ PUBLIC = [
     one
     for one in (getattr(sparsecluster, name) for name in sparsecluster.__all__)
     if isinstance(one, type) and issubclass(one, ClusterMixin) and hasattr(one, "transform")
+    if one is not BisectingKMeans  # which is for Python alone
 ]  # whose clusters are centers, as those of `fit`
 DECLARED = [(KMeans, ALL_ROWS), (MiniBatchKMeans, BATCHES)]
 

@@ -54,6 +54,9 @@ def test_all_fields_of_all_commands_are_documented(summary):
     tree = summary("hierarchy x.txt -k 2 --model t.st --labels t.csv --newick t.nwk")
     assert fields(tree) <= documented("hierarchy")
     assert fields(summary("inspect t.st")) <= documented("inspect") | documented("hierarchy")
+    tree = summary("tree x.txt --max-leaf-size 2 --model r.st --labels r.csv --newick r.nwk")
+    assert fields(tree) <= documented("tree")
+    assert fields(summary("inspect r.st")) <= documented("inspect") | documented("tree")
     lines = {
         "convert": "convert x.txt x.store",
         "inspect": "inspect x.store",

@@ -177,3 +177,23 @@ def test_labels_of_a_real_set_are_the_dense_sums_and_can_be_clustered(real_label
     for estimator in (KMeans, SphericalKMeans):
         km = estimator(20, random_state=0).fit(X)
         assert np.unique(km.labels_).tolist() == list(range(20))
+
+
+# --- at size -------------------------------------------------------------------------------------
+
+
+def test_store_of_labels_is_that_of_all_instances_in_memory(Z, Y, tmp_path, monkeypatch):
+    from sklearn.datasets import dump_svmlight_file
+
+    from sparsecluster import convert, read
+
+    path = tmp_path / "x.svm"
+    dump_svmlight_file(csr(Z), csr(Y), str(path), multilabel=True, zero_based=False)
+    rows = read(path)
+    expected = metalabels(rows.matrix, rows.labels)
+    monkeypatch.setitem(metalabels.__globals__, "BLOCK", 300)
+    store = convert(path, tmp_path / "labels.store", metalabels=True)
+    assert store.matrix.dtype == expected.dtype
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(store.matrix, name), getattr(expected, name))
+    assert sorted(one.name for one in (tmp_path / "labels.store").iterdir() if one.is_dir()) == []

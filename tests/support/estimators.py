@@ -22,6 +22,8 @@ from sparsecluster import (
     DBSCAN,
     HDBSCAN,
     AgglomerativeClustering,
+    BisectingKMeans,
+    ClusterTree,
     KMeans,
     MiniBatchKMeans,
     Prepare,
@@ -165,6 +167,46 @@ ESTIMATORS = [
             "jaccard": {"linkage": "average", "metric": "jaccard"},
         },
         checked=[{"linkage": "complete", "metric": "manhattan"}],
+    ),
+    Entry(
+        BisectingKMeans,
+        "predict transform weights names save centers memory_limit threads",
+        {
+            "default": CLUSTERS,
+            "largest": CLUSTERS | {"bisecting_strategy": "largest_cluster", "init": "k-means++"},
+            "several": CLUSTERS | {"n_init": 3, "max_iter": 4},
+        },
+        checked=[{}, {"n_clusters": 3, "init": "k-means++", "n_init": 2}],
+        expected_failed=DRAWN_BY_POSITION,
+    ),
+    Entry(
+        BisectingKMeans,
+        "predict transform weights names save centers memory_limit threads cosine",
+        {"cosine": CLUSTERS | {"metric": "cosine"}},
+        checked=[{"metric": "cosine", "zero_rows": "first"}],
+        expected_failed=DRAWN_BY_POSITION,
+    ),
+    Entry(
+        ClusterTree,
+        "predict weights save threads",
+        {
+            "default": {"branching": 3, "max_leaf_size": 10, "random_state": 0},
+            "euclidean": {"max_leaf_size": 20, "metric": "euclidean", "random_state": 0},
+            "bounded": {"balanced": False, "max_leaf_size": 20, "min_leaf_size": 7}
+            | {"random_state": 0, "init": "random", "n_init": 2},
+        },
+        checked=[
+            {"max_leaf_size": 20, "metric": "euclidean"},
+            {"max_leaf_size": 20, "metric": "euclidean", "balanced": False},
+        ],
+        expected_failed=DRAWN_BY_POSITION,
+    ),
+    Entry(
+        ClusterTree,
+        "predict weights save threads cosine",
+        {"unbalanced": {"balanced": False, "max_leaf_size": 30, "branching": 4, "random_state": 0}},
+        checked=[],
+        expected_failed=DRAWN_BY_POSITION,
     ),
     Entry(
         Prepare,

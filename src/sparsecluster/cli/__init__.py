@@ -20,6 +20,7 @@ from sparsecluster.cli.words import in_options, system_error
 COMMANDS = {
     "fit": "Cluster the rows of a file or a store, and show the clusters.",
     "hierarchy": "Merge the rows of a file into a tree, and show the clusters where it is cut.",
+    "tree": "Divide the rows of a file from the root down, into leaves of bounded sizes.",
     "predict": """Find the cluster of each row of a file, which may be larger than memory.
 
     The file is read as the training data were: with their vocabulary and weights.""",

@@ -150,6 +150,20 @@ def tree_summary(estimator: Any) -> dict[str, Any]:
     }
 
 
+def cluster_tree_summary(estimator: Any) -> dict[str, Any]:
+    """What a tree from the root down holds, as JSON can hold it."""
+    tree = estimator.tree_
+    return {
+        "estimator": type(estimator).__name__,
+        "metric": estimator.metric,
+        "clusters": tree.n_leaves,
+        "nodes": tree.n_nodes,
+        "levels": tree.depth,
+        "cost": float(estimator.inertia_),
+        "sizes": tree.sizes[tree.leaves].tolist(),
+    }
+
+
 def _plain_fields(record: Any) -> dict[str, Any]:
     return {
         name: value

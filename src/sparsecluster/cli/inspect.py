@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from sparsecluster.cli.clusters import clusters_table, fit_summary, phases_of, tree_summary
+from sparsecluster.cli.clusters import (
+    cluster_tree_summary,
+    clusters_table,
+    fit_summary,
+    phases_of,
+    tree_summary,
+)
 from sparsecluster.cli.densities import density_lines, density_summary
 from sparsecluster.cli.models import has_centers, is_model
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
@@ -62,6 +68,8 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
     estimator = load_model(path, verify=verify or None)
     if hasattr(estimator, "linkage_"):
         return _tree_model(path, estimator, terms)
+    if hasattr(estimator, "n_leaves_"):
+        return _cluster_tree(estimator, path)
     if not has_centers(estimator):
         return _density(estimator, path)
     estimator.check_is_fitted()  # a stream without centers yet says how many rows it waits for
@@ -81,7 +89,9 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
         "format": recipe and recipe.format,
         "recipe": recipe and recipe.described(),
     }
-    of_batch = "" if hasattr(estimator, "history_") else ", of the last batch"
+    of_batch = ""
+    if hasattr(estimator, "counts_") and not hasattr(estimator, "history_"):
+        of_batch = ", of the last batch"
     iterations = counted(summary["iterations"], "iteration")
     rows = [
         ("model", f"{summary['estimator']}, {summary['bytes'] / 1e6:,.1f} MB"),
@@ -119,6 +129,21 @@ def _tree_model(path: Path, estimator: Any, terms: int) -> tuple[dict[str, Any],
     ]
     rows = _model_rows(estimator, summary, about)
     return summary, [_grid(rows), *clusters_table(estimator, terms)]
+
+
+def _cluster_tree(estimator: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """A model of a tree from the root down."""
+    found = {**cluster_tree_summary(estimator), "seconds_by_phase": phases_of(estimator)}
+    summary = _model_summary(estimator, path, found)
+    about = [
+        (
+            "leaves",
+            f"{summary['clusters']:,}, of {min(found['sizes']):,} to {max(found['sizes']):,} rows",
+        ),
+        ("nodes", f"{summary['nodes']:,} on {summary['levels']:,} levels below the root"),
+        ("cost", f"{summary['cost']:.6g}"),
+    ]
+    return summary, [_grid(_model_rows(estimator, summary, about))]
 
 
 def _model_summary(estimator: Any, path: Path, found: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
@@ -34,6 +35,7 @@ def predict(
     joining: Joining = Joining(),
     zero_rows: Literal["error", "first"] | None = None,
     missing_columns: Literal["error", "zero"] = "error",
+    beam: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     reading: Reading = Reading(),
     running: Running = Running(),
 ) -> None:
@@ -42,7 +44,7 @@ def predict(
     Parameters
     ----------
     model
-        A model that fit or dbscan wrote.
+        A model that fit, tree or dbscan wrote.
     data
         A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
         folder of files, or - for standard input.
@@ -55,6 +57,9 @@ def predict(
     missing_columns
         Whether a file that lacks some of the model's columns, by name, is refused, or these are
         zero.
+    beam
+        Of a model that tree wrote: how many nodes of a level to follow; 0 compares rows with all
+        leaves. By default 1.
     """
     from sparsecluster import read_blocks
     from sparsecluster.prepare.join_text import Results
@@ -72,6 +77,9 @@ def predict(
         raise ValueError(f"--zero-rows needs a model with centers, and {model} has none.")
     if zero_rows is not None:
         estimator.zero_rows = zero_rows
+    if beam is not None and not hasattr(estimator, "n_leaves_"):
+        raise ValueError(f"--beam needs a model that tree wrote, and {model} is another.")
+    how = {} if beam is None else {"beam": beam}
     join = joining.plan(inputs.given, reading, like=estimator, distances=centers)
     options: dict[str, Any] = {
         "missing_columns": missing_columns,
@@ -81,7 +89,7 @@ def predict(
 
     def parts(write: Callable[[Results], None] | None) -> Iterator[Results]:
         for rows in read_blocks(inputs.given, like=estimator, progress=show, **options):
-            found = Results(estimator.predict(rows), ids=rows.ids)
+            found = Results(estimator.predict(rows, **how), ids=rows.ids)
             if write is not None:
                 distances = estimator.label_distances(rows, found.labels) if centers else None
                 write(found._replace(distances=distances))

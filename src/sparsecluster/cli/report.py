@@ -34,7 +34,7 @@ def report(
     Parameters
     ----------
     model
-        A model that fit, dbscan or hierarchy wrote.
+        A model that fit, tree, dbscan or hierarchy wrote.
     data
         A store, or a file as convert takes it; for text, the nearest documents are shown.
     out

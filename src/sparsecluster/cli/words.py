@@ -66,9 +66,10 @@ def _parameters() -> set[str]:
     groups: Any = (Clustering, Preparing, Reading, Starting)
     names = {field.name for group in groups for field in fields(group)}
     tree = ("first", "first_clusters", "height", "linkage", "memory_limit", "metric")
+    down = ("balanced", "branching", "max_leaf_size", "min_leaf_size")
     near = ("eps", "k", "min_samples", "radius")
     others = ("init", "join_column", "method", "missing_columns", "overwrite", "verify")
-    return {*names, *OTHER_NAMES, *tree, *near, *others}
+    return {*names, *OTHER_NAMES, *tree, *down, *near, *others}
 
 
 def in_options(message: str) -> str:

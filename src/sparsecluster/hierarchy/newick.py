@@ -166,6 +166,28 @@ def write_newick(linkage: np.ndarray, names: Sequence[str]) -> str:
     return "".join(parts)
 
 
+def write_tree(root: TreeNode) -> str:
+    """A tree of any number of children per node as Newick text."""
+    parts: list[str] = []
+    pending: list[TreeNode | str] = [";", root]
+    while pending:
+        now = pending.pop()
+        if isinstance(now, str):
+            parts.append(now)
+            continue
+        name = _quoted(now.name) if now.name else ""
+        end = name if now is root else f"{name}:{now.length!r}"
+        if not now.children:
+            parts.append(end)
+            continue
+        parts.append("(")
+        pending.append(f"){end}")
+        for child in now.children[:0:-1]:
+            pending += [child, ","]
+        pending.append(now.children[0])
+    return "".join(parts)
+
+
 def _quoted(name: str) -> str:
     name = str(name)
     return name if _PLAIN.fullmatch(name) else "'" + name.replace("'", "''") + "'"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
@@ -66,15 +65,18 @@ class MergingEstimator(CenterEstimator):
         rows, centers, n_threads = self._met(points)
         sums = self._sums(rows, centers, self._assign(rows, centers, n_threads), weights, n_threads)
         merged = self._joined(sp.csr_array(self.cluster_centers_), groups, sums)
-        # On a copy, so that the estimator changes whole or not at all.
-        new = copy.copy(self)
-        new._set_centers(merged if sp.issparse(self.cluster_centers_) else merged.toarray())
-        rows, centers, n_threads = new._met(points)
-        new.labels_ = new._assign(rows, centers, n_threads)
-        new.inertia_ = _core.own_cost(rows.core, centers, new.labels_, weights, n_threads)
-        new.objective_ = new._measure().objective(new.inertia_, points.core.norm2, weights)
-        new.cluster_weights_ = cluster_weights(new.labels_, weights, new.n_clusters_)
-        self.__dict__.update(new.__dict__)
+        before = dict(self.__dict__)
+        try:
+            self._set_centers(merged if sp.issparse(self.cluster_centers_) else merged.toarray())
+            rows, centers, n_threads = self._met(points)
+            self.labels_ = self._assign(rows, centers, n_threads)
+            self.inertia_ = _core.own_cost(rows.core, centers, self.labels_, weights, n_threads)
+        except BaseException:
+            # Such as Ctrl-C: the estimator changes whole or not at all.
+            self.__dict__.update(before)
+            raise
+        self.objective_ = self._measure().objective(self.inertia_, points.core.norm2, weights)
+        self.cluster_weights_ = cluster_weights(self.labels_, weights, self.n_clusters_)
         return self
 
     def _sums(

@@ -245,7 +245,7 @@ class Stream:
         stream = cls.__new__(cls)
         stream.random_state = unpack_random_state(state["random_state"])
         stream.setting = setting
-        stream._shown, stream._kept = (0, centers), kept
+        stream._shown, stream._kept = (0, centers), kept  # noqa: SLF001
         return stream
 
 

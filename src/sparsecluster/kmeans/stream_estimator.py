@@ -310,6 +310,7 @@ class StreamEstimator(CenterEstimator):
             began.check_parameters()
             if stream["made_with"].keys() != set(FROZEN):
                 raise ValueError("has a stream that does not say how it began")
-            self._stream = Stream.from_state(stream, began._stream_setting, verify=verify)
+            setting = began._stream_setting  # noqa: SLF001
+            self._stream = Stream.from_state(stream, setting, verify=verify)
             self.n_features_in_ = int(self._stream.centers.shape[1])
         super().set_state(state, verify=verify)

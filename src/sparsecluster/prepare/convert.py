@@ -16,7 +16,7 @@ import numpy as np
 from sparsecluster.formats.inputs import shown
 from sparsecluster.formats.registry import FORMATS
 from sparsecluster.formats.source import Block, ReadError
-from sparsecluster.prepare.metalabels import label_rows
+from sparsecluster.prepare.metalabels import label_row_blocks
 from sparsecluster.prepare.passes import (
     FirstPass,
     Progress,
@@ -27,7 +27,7 @@ from sparsecluster.prepare.passes import (
     store_at,
 )
 from sparsecluster.prepare.prepare import Prepare
-from sparsecluster.prepare.read import check_either, read
+from sparsecluster.prepare.read import check_either
 from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.storage.atomic import atomic_folder
@@ -64,8 +64,9 @@ def convert(
     out : str or path
         The folder to make, usually with a name that ends in ``.store``.
     metalabels : bool, default=False
-        Take the labels of the file for rows, as :func:`metalabels` makes them; the file is read
-        into memory.
+        Take the labels of the file for rows, as :func:`metalabels` makes them. The rows of the file
+        are written into the folder first, and gone through label by label there, so that they need
+        not fit into memory; their labels must.
     overwrite : bool, default=False
         Whether a store of this name is replaced.
 
@@ -85,9 +86,7 @@ def convert(
     with atomic_folder(out, overwrite=overwrite) as folder:
         conversion = _Conversion(path, folder, n_threads, progress or (lambda share: None))
         if metalabels:
-            conversion.run_labels(
-                prepare=prepare, like=like, missing_columns=missing_columns, **options
-            )
+            conversion.run_labels(asked(**options), prepare, like, missing_columns)
         elif like is not None:
             conversion.run_transform(asked(**options), recipe_of(like), missing_columns)
         else:
@@ -140,14 +139,33 @@ class _Conversion:
         self.path, self.folder, self.progress = path, folder, progress
         self.n_threads = effective_n_threads(n_threads)
 
-    def run_labels(self, **options: Any) -> None:
+    def run_labels(
+        self, wanted: Recipe, prepare: Prepare | None, like: Any, missing_columns: str
+    ) -> None:
         """Write the labels of the file as rows."""
-        rows = read(self.path, n_threads=self.n_threads, progress=self.progress, **options)
-        made = label_rows(rows, shown(self.path))
-        matrix = made.matrix
-        indptr = matrix.indptr.astype(np.int64)
-        block = Block(indptr=indptr, indices=matrix.indices, data=matrix.data)
-        self._finish(self._write(self.folder, [block]), made.recipe, None)
+        staged = self.folder / "staged"
+        staged.mkdir()
+        rows_first = _Conversion(
+            self.path, staged, self.n_threads, lambda share: self.progress(STAGED * share)
+        )
+        if like is not None:
+            rows_first.run_transform(wanted, recipe_of(like), missing_columns)
+        else:
+            rows_first.run_fit(wanted, prepare)
+        rows = open_store(staged)
+
+        def blocks() -> Iterator[Block]:
+            n_labels = 0
+            for made in label_row_blocks(rows, shown(self.path)):
+                n_labels += made.shape[0]
+                yield Block(
+                    indptr=made.indptr.astype(np.int64), indices=made.indices, data=made.data
+                )
+                self.progress(min(1.0, STAGED + (1 - STAGED) * n_labels / _width(rows.labels)))
+
+        writer = self._write(self.folder, blocks())
+        shutil.rmtree(staged)
+        self._finish(writer, rows.recipe, None)
 
     def run_transform(self, wanted: Recipe, fitted: Recipe, missing_columns: str) -> None:
         """Write the rows by a recipe that is fitted."""
@@ -224,6 +242,11 @@ class _Conversion:
 
     def _finish(self, writer: StoreWriter, recipe: Recipe | None, n_labels: int | None) -> None:
         writer.finish(recipe=recipe, n_labels=n_labels, origin=shown(self.path).name)
+
+
+def _width(labels: Any) -> int:
+    """Number of labels."""
+    return int(labels.shape[1] if labels.ndim == 2 else labels.max() + 1)
 
 
 class _CountsFromZero(Exception):

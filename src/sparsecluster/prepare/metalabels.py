@@ -35,8 +35,8 @@ def metalabels(
     """One row for each label: the sum of its instances, scaled to unit length.
 
     In matrices this is ``Y.T @ Z`` with normalised rows. Sums are computed in float64, in the order
-    of the instances, and rounded once. Nothing dense is made: memory follows the result, and a copy
-    of the values of Z in float64.
+    of the instances, and rounded once. Nothing dense is made, and Z is not copied: memory follows
+    the result.
 
     Parameters
     ----------
@@ -73,18 +73,7 @@ def metalabels(
     check_norm(norm)
     instances = sp.csr_array(enter(Z, name="Z").matrix)
     labels = _members(Y, instances.shape[0], n_labels)
-    dtype = instances.dtype
-    instances = instances.astype(np.float64, copy=False)
-    blocks = []
-    for begin, end in _blocks_of_labels(labels, instances):
-        sums = sp.csr_array(labels[begin:end] @ instances)
-        sums.sort_indices()
-        sums.eliminate_zeros()
-        if norm is not None:
-            entries = np.diff(sums.indptr)
-            sums.data /= np.repeat(row_lengths(entries, sums.data), entries)
-        blocks.append(_rounded(sums, dtype, begin))
-    found = sp.csr_array(sp.vstack(blocks, format="csr"))
+    found = sp.csr_array(sp.vstack(list(_label_blocks(instances, labels, norm)), format="csr"))
     if found.nnz <= MAX_INDEX:
         found.indptr, found.indices = (
             array.astype(np.int32, copy=False) for array in (found.indptr, found.indices)
@@ -94,20 +83,73 @@ def metalabels(
 
 def label_rows(rows: Rows, path: Any) -> Rows:
     """The labels of a file as rows, with the columns of its rows."""
+    return as_rows(
+        metalabels(rows.checked().matrix, _labels_of(rows, path)),
+        n_threads=effective_n_threads(None),
+        provenance=replace(rows.provenance, labels=None, ids=None),
+    )
+
+
+def label_row_blocks(rows: Rows, path: Any) -> Iterator[sp.csr_array]:
+    """The same block by block. Rows that are mapped from a file need not fit into memory: those of
+    some labels are read at a time."""
+    labels = _labels_of(rows, path)
+    instances = sp.csr_array(rows.checked().matrix)
+    return _label_blocks(instances, _members(labels, rows.n_rows, None), "l2")
+
+
+def _labels_of(rows: Rows, path: Any) -> sp.csr_array:
+    """The labels of a file, as an indicator matrix."""
     if rows.labels is None:
         raise ReadError(f"{path} has no labels to take for rows.")
-    rows.checked()
     labels: Any = rows.labels
     if not sp.issparse(labels):
         columns = label_columns(labels, None)
         entries = (np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1))
         labels = sp.csr_array(entries)
     refuse_empty_rows(path, labels.shape[1], labels.nnz)
-    return as_rows(
-        metalabels(rows.matrix, labels),
-        n_threads=effective_n_threads(None),
-        provenance=replace(rows.provenance, labels=None, ids=None),
+    return labels
+
+
+def _label_blocks(
+    instances: sp.csr_array, labels: sp.csr_array, norm: str | None
+) -> Iterator[sp.csr_array]:
+    """The rows of some labels at a time, in the type of the instances."""
+    for begin, end in _blocks_of_labels(labels, instances):
+        sums = _sums(labels[begin:end], instances)
+        sums.sort_indices()
+        sums.eliminate_zeros()
+        if norm is not None:
+            entries = np.diff(sums.indptr)
+            sums.data /= np.repeat(row_lengths(entries, sums.data), entries)
+        yield _rounded(sums, instances.dtype, begin)
+
+
+def _sums(members: sp.csr_array, instances: sp.csr_array) -> sp.csr_array:
+    """For each label the sum of its instances, in their order, of which about BLOCK entries are
+    looked at together."""
+    used = np.unique(members.indices)
+    chosen = sp.csr_array(
+        (members.data, np.searchsorted(used, members.indices), members.indptr),
+        shape=(members.shape[0], len(used)),
     )
+    ends = np.cumsum(np.diff(instances.indptr)[used], dtype=np.int64)
+    cuts = np.searchsorted(
+        ends, np.arange(BLOCK, ends[-1] if len(ends) else 0, BLOCK), side="right"
+    )
+    sums: sp.csr_array | None = None
+    for begin, end in pairwise(np.unique([0, *cuts, len(used)])):
+        part = sp.csr_array(Rows(instances).picked(used[begin:end]), dtype=np.float64)
+        some = chosen[:, begin:end]
+        if sums is not None:
+            # A sum so far counts as one more instance before the others: the order stays.
+            before = sp.eye_array(members.shape[0], dtype=np.int8, format="csr")
+            some = sp.hstack([before, some], format="csr")
+            part = sp.vstack([sums, part], format="csr")
+        sums = sp.csr_array(some @ part)
+    if sums is None:
+        return sp.csr_array((members.shape[0], instances.shape[1]), dtype=np.float64)
+    return sums
 
 
 def _rounded(sums: sp.csr_array, dtype: Any, first_label: int) -> sp.csr_array:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster import __version__
-from sparsecluster.report import density_page, sections, table, tree_page
+from sparsecluster.report import cluster_tree_page, density_page, sections, table, tree_page
 from sparsecluster.report.facts import Content, fitted_sizes, neighbors, survey, texts_of
 from sparsecluster.report.templating import check_jinja, render
 from sparsecluster.rows.parameters import check_number
@@ -73,9 +73,10 @@ def make_report(
 
     Parameters
     ----------
-    estimator : KMeans, SphericalKMeans, MiniBatchKMeans, DBSCAN, HDBSCAN, AgglomerativeClustering
-        Fitted, or loaded. The page of a tree shows its dendrogram, and takes no rows. That of
-        DBSCAN or HDBSCAN shows noise and sizes and, with rows, how far these are from their
+    estimator : estimator of this package
+        Fitted, or loaded. The page of AgglomerativeClustering shows its dendrogram, that of
+        ClusterTree its nodes with the terms that tell them from their siblings; both take no rows.
+        That of DBSCAN or HDBSCAN shows noise and sizes and, with rows, how far these are from their
         neighbors.
     rows : path, Rows, matrix, iterator of blocks or None, default=None
         Rows, to show how far those of each cluster are from its center, and which are nearest. A
@@ -120,6 +121,12 @@ def make_report(
             )
         tree = tree_page.values(estimator, title or type(estimator).__name__, __version__)
         return Report(_rendered("tree.html", tree), None, None, None)
+    if hasattr(estimator, "n_leaves_"):
+        if rows is not None:
+            raise ValueError("The page of a ClusterTree takes no rows.")
+        title = title or type(estimator).__name__
+        tree = cluster_tree_page.values(estimator, int(terms), title, __version__)
+        return Report(_rendered("cluster_tree.html", tree), None, None, None)
     if hasattr(estimator, "n_noise_"):
         if texts is not None:
             raise ValueError("texts has no effect with a model without centers.")

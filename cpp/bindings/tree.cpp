@@ -1,0 +1,130 @@
+// Trees: nodes split into children, rows taken down to leaves.
+#include "bindings/bindings.hpp"
+#include "bindings/reporter.hpp"
+#include "tree/route.hpp"
+#include "tree/split.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+// What became of some nodes: children node after node.
+struct SplitResult {
+    std::vector<int32_t> labels, n_children, n_iter;
+    std::vector<double> costs;
+    std::vector<uint8_t> converged;
+    std::vector<int64_t> indptr;
+    std::vector<int32_t> columns;
+    std::vector<double> values;
+};
+
+SplitResult joined(std::vector<Split> splits) {
+    SplitResult all;
+    all.indptr.push_back(0);
+    for (Split& split : splits) {
+        all.labels.insert(all.labels.end(), split.labels.begin(), split.labels.end());
+        all.costs.insert(all.costs.end(), split.costs.begin(), split.costs.end());
+        all.n_children.push_back(int32_t(split.centers.size()));
+        all.n_iter.push_back(split.n_iter);
+        all.converged.push_back(split.converged);
+        for (Center& center : split.centers) {
+            all.columns.insert(all.columns.end(), center.features.begin(), center.features.end());
+            all.values.insert(all.values.end(), center.values.begin(), center.values.end());
+            all.indptr.push_back(int64_t(all.columns.size()));
+            center = Center();
+        }
+    }
+    return all;
+}
+
+nb::dict py_split_nodes(const PyRows& rows, In<int32_t> order, In<int64_t> begin, In<int32_t> n_children,
+                        In<int64_t> lower, In<int64_t> upper, In<uint64_t> seeds, bool bounded, bool unit,
+                        bool plus_plus, int n_init, int max_iter, double cost_tol, double shift_tol, Weights weights,
+                        int n_threads, const nb::object& progress) {
+    const size_t n_nodes = n_children.size();
+    require(begin.size() == n_nodes + 1 && lower.size() == n_nodes && upper.size() == n_nodes &&
+                seeds.size() == n_nodes && n_init >= 1 && max_iter >= 1,
+            "inconsistent nodes");
+    for (size_t i = 0; i < order.size(); ++i)
+        require(order.data()[i] >= 0 && order.data()[i] < rows.get().n_rows(), "no such row");
+    std::vector<NodeTask> nodes(n_nodes);
+    for (size_t t = 0; t < n_nodes; ++t) {
+        const int64_t first = begin.data()[t], end = begin.data()[t + 1], k = n_children.data()[t];
+        require(0 <= first && first < end && end <= int64_t(order.size()) && k >= 1, "a node has no rows");
+        const SizeBounds bounds{lower.data()[t], upper.data()[t]};
+        require(!bounded || (bounds.lower >= 0 && bounds.upper >= 1 && k * bounds.lower <= end - first &&
+                             end - first <= k * bounds.upper),
+                "the bounds of a node cannot be kept");
+        nodes[t] = {order.data() + first, end - first, int(k), bounded, bounds, seeds.data()[t]};
+    }
+    const SplitOptions options{unit,      plus_plus, n_init,
+                               max_iter,  cost_tol,  shift_tol,
+                               weights_of(weights, rows.get()), n_threads, reporter<int64_t>(progress)};
+    SplitResult found;
+    {
+        const GilReleased released;
+        found = joined(split_nodes(rows.get(), nodes, options));
+    }
+    nb::dict result;
+    result["labels"] = to_numpy(std::move(found.labels));
+    result["n_children"] = to_numpy(std::move(found.n_children));
+    result["n_iter"] = to_numpy(std::move(found.n_iter));
+    result["costs"] = to_numpy(std::move(found.costs));
+    result["converged"] = to_numpy(std::move(found.converged));
+    result["indptr"] = to_numpy(std::move(found.indptr));
+    result["columns"] = to_numpy(std::move(found.columns));
+    result["values"] = to_numpy(std::move(found.values));
+    return result;
+}
+
+Out<int32_t> py_route(const PyRows& rows, In<int32_t> first_child, In<int32_t> n_children, In<int64_t> indptr,
+                      In<int32_t> columns, In<double> values, bool unit, int beam, int n_threads) {
+    const auto n_nodes = int64_t(first_child.size());
+    require(n_nodes >= 1 && int64_t(n_children.size()) == n_nodes && int64_t(indptr.size()) == n_nodes + 1 &&
+                columns.size() == values.size() && beam >= 1,
+            "inconsistent tree");
+    for (int64_t node = 0; node < n_nodes; ++node) {
+        const int64_t k = n_children.data()[node], first = first_child.data()[node];
+        // Children come later, so that every way down ends.
+        require(k >= 0 && (k == 0 || (first > node && first + k <= n_nodes)), "inconsistent tree");
+        require(0 <= indptr.data()[node] && indptr.data()[node] <= indptr.data()[node + 1], "inconsistent centers");
+    }
+    require(indptr.data()[n_nodes] <= int64_t(columns.size()), "inconsistent centers");
+    for (size_t e = 0; e < columns.size(); ++e)
+        require(columns.data()[e] >= 0 && columns.data()[e] < rows.get().n_features(), "inconsistent centers");
+    const TreeView tree{n_nodes,        first_child.data(), n_children.data(), indptr.data(),
+                        columns.data(), values.data(),      unit};
+    std::vector<int32_t> leaves;
+    {
+        const GilReleased released;
+        leaves = route(rows.get(), tree, beam, n_threads);
+    }
+    return to_numpy(std::move(leaves));
+}
+
+// A row of scores per row, each the better the larger.
+Out<int32_t> py_bounded_labels(nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> scores,
+                               int64_t lower, int64_t upper, int n_threads) {
+    const auto n = int64_t(scores.shape(0)), k = int64_t(scores.shape(1));
+    require(n >= 1 && k >= 1 && k <= INT16_MAX && lower >= 0 && upper >= 1 && k * lower <= n && n <= k * upper,
+            "the bounds cannot be kept");
+    std::vector<int32_t> labels(n);
+    {
+        const GilReleased released;
+        BoundedAssigner().assign(scores.data(), n, int(k), int(k), {lower, upper}, labels.data(), n_threads);
+    }
+    return to_numpy(std::move(labels));
+}
+
+}  // namespace
+
+void bind_tree(nb::module_& m) {
+    m.def("split_nodes", &py_split_nodes, "rows"_a, "order"_a, "begin"_a, "n_children"_a, "lower"_a, "upper"_a,
+          "seeds"_a, "bounded"_a, "unit"_a, "plus_plus"_a, "n_init"_a, "max_iter"_a, "cost_tol"_a, "shift_tol"_a,
+          "weights"_a.none(), "n_threads"_a, "progress"_a.none() = nb::none());
+    m.def("bounded_labels", &py_bounded_labels, "scores"_a, "lower"_a, "upper"_a, "n_threads"_a);
+    m.def("route", &py_route, "rows"_a, "first_child"_a, "n_children"_a, "indptr"_a, "columns"_a, "values"_a,
+          "unit"_a, "beam"_a, "n_threads"_a);
+}
+
+}  // namespace sparsecluster

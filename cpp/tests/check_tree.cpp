@@ -1,0 +1,133 @@
+// Nodes split within bounds, to the bit the same for any number of threads; the assignment against trying all.
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "sizes/balanced_assign.hpp"
+#include "tests/check.hpp"
+#include "tree/route.hpp"
+#include "tree/split.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+// The best total of scores within the bounds, by trying all ways.
+double best_total(const std::vector<double>& scores, int64_t n, int k, SizeBounds bounds, int64_t i,
+                  std::vector<int64_t>& sizes) {
+    if (i == n) {
+        for (int64_t size : sizes)
+            if (size < bounds.lower) return -INFINITY;
+        return 0;
+    }
+    double best = -INFINITY;
+    for (int c = 0; c < k; ++c) {
+        if (sizes[c] == bounds.upper) continue;
+        ++sizes[c];
+        best = std::max(best, scores[i * k + c] + best_total(scores, n, k, bounds, i + 1, sizes));
+        --sizes[c];
+    }
+    return best;
+}
+
+void check_assignment(unsigned seed, int64_t n, int k, SizeBounds bounds, bool ties, bool exhaustive) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> uniform(0, 1);
+    std::vector<double> scores(n * k);
+    for (int64_t at = 0; at < n * k; ++at)
+        scores[at] = ties ? double(random() % 3) : uniform(random) + (at % k == 0 ? 1.0 : 0.0);
+    std::vector<int32_t> labels(n), again(n);
+    BoundedAssigner().assign(scores.data(), n, k, k, bounds, labels.data(), 1);
+    BoundedAssigner().assign(scores.data(), n, k, k, bounds, again.data(), 3);
+    check(labels == again, "bounded labels depend on the number of threads");
+    std::vector<int64_t> sizes(k, 0);
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) ++sizes[labels[i]], total += scores[i * k + labels[i]];
+    for (int64_t size : sizes) check(size >= bounds.lower && size <= bounds.upper, "a size is out of bounds");
+    if (!exhaustive) return;
+    std::vector<int64_t> none(k, 0);
+    const double best = best_total(scores, n, k, bounds, 0, none);
+    check(total <= best + 1e-9 && total >= best - (bounds.upper - bounds.lower <= 1 ? 1e-9 : 0.5) - (n % k ? 0.6 : 0),
+          "a balanced assignment is far from the best");
+}
+
+bool same(const Split& a, const Split& b) {
+    if (a.labels != b.labels || a.costs != b.costs || a.centers.size() != b.centers.size()) return false;
+    for (size_t c = 0; c < a.centers.size(); ++c)
+        if (a.centers[c].features != b.centers[c].features || a.centers[c].values != b.centers[c].values) return false;
+    return true;
+}
+
+void check_nodes(const Recipe& recipe, bool bounded, bool unit) {
+    const Table table = make_table(recipe);
+    const Sample<float, int32_t> sample(table, recipe.sparse);
+    Rows rows = sample.rows();
+    check(rows.inspect(2).fault == Fault::none, "the rows of a tree have a fault");
+    std::vector<int32_t> ids(table.n_rows);
+    for (int64_t i = 0; i < table.n_rows; ++i) ids[i] = int32_t(i);
+    const int k = int(recipe.n_clusters);
+    const int64_t half = table.n_rows / 2;
+    std::vector<NodeTask> nodes;
+    for (const auto& [first, n] : {std::pair<int64_t, int64_t>{0, table.n_rows}, {0, half}, {half, table.n_rows - half}})
+        if (n >= k) nodes.push_back({ids.data() + first, n, k, bounded, {n / k, (n + k - 1) / k}, uint64_t(first + n)});
+    SplitOptions options;
+    options.unit = unit;
+    const std::vector<Split> one = split_nodes(rows, nodes, options);
+    options.n_threads = 3;
+    const std::vector<Split> three = split_nodes(rows, nodes, options);
+    for (size_t t = 0; t < nodes.size(); ++t) {
+        check(same(one[t], three[t]), "a split depends on the number of threads");
+        std::vector<int64_t> sizes(one[t].centers.size(), 0);
+        for (int32_t label : one[t].labels) ++sizes.at(label);
+        for (int64_t size : sizes)
+            check(size > 0 && (!bounded || (size >= nodes[t].bounds.lower && size <= nodes[t].bounds.upper)),
+                  "a child has a size that it may not have");
+        check(!bounded || int(sizes.size()) == k, "a split within bounds has fewer children");
+    }
+    if (bounded || nodes.empty()) return;
+    // A tree of one level routes rows as the split did.
+    const Split& split = one[0];
+    const auto n_children = int32_t(split.centers.size());
+    std::vector<int32_t> first_child(n_children + 1, 0), counts(n_children + 1, 0), columns;
+    first_child[0] = 1, counts[0] = n_children;
+    std::vector<int64_t> indptr{0, 0};
+    std::vector<double> values;
+    for (const Center& center : split.centers) {
+        columns.insert(columns.end(), center.features.begin(), center.features.end());
+        values.insert(values.end(), center.values.begin(), center.values.end());
+        indptr.push_back(int64_t(columns.size()));
+    }
+    const TreeView tree{n_children + 1, first_child.data(), counts.data(), indptr.data(), columns.data(), values.data(),
+                        unit};
+    for (const int beam : {1, 3}) {
+        const std::vector<int32_t> leaves = route(rows, tree, beam, 2);
+        for (int64_t i = 0; i < table.n_rows; ++i)
+            check(leaves[i] == split.labels[i] + 1, "a row is not taken to its own child");
+    }
+}
+
+}  // namespace
+
+void check_tree() {
+    for (unsigned seed = 0; seed < 20; ++seed) {
+        check_assignment(seed, 9, 3, {3, 3}, false, true);
+        check_assignment(seed, 8, 3, {2, 3}, seed % 2, true);
+        check_assignment(seed, 200, 7, {28, 29}, seed % 2, false);
+        check_assignment(seed, 300, 5, {1, 250}, seed % 2, false);
+    }
+    check_assignment(1, 20000, 16, {1250, 1250}, false, false);
+    check_assignment(2, 20000, 16, {1250, 1250}, true, false);
+    const Recipe recipes[] = {
+        {"sparse", 300, 60, 5, 0.1},         {"ties", 100, 5, 3, 0.5, 0, true},
+        {"dense", 120, 6, 4, 1.0, 0, false, false}, {"one row", 1, 5, 1, 0.5},
+        {"no entries", 30, 5, 3, 0.0},       {"many children", 200, 40, 40, 0.2},
+    };
+    for (const Recipe& recipe : recipes)
+        for (const bool bounded : {false, true})
+            for (const bool unit : {false, true}) {
+                if (unit && recipe.offset != 0) continue;
+                check_nodes(recipe, bounded, unit);
+            }
+}
+
+}  // namespace sparsecluster

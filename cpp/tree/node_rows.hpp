@@ -1,0 +1,149 @@
+// The rows of one node of a tree, in columns of their own: work on a small node follows its entries, not the columns of
+// the whole matrix. Zeros that are stored are left out, so that dense and sparse rows give the same bits.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "core/huge.hpp"
+#include "core/parallel.hpp"
+#include "core/rows.hpp"
+
+namespace sparsecluster {
+
+// Consecutive rows: entries begin[i] .. begin[i + 1] for row i from 0.
+struct RowBlock {
+    int64_t first = 0, n = 0;
+    const int64_t* begin = nullptr;
+    const int32_t* features = nullptr;
+    const double* values = nullptr;
+};
+
+// Per thread: the number of each column inside the node, or -1.
+using ColumnNumbers = std::vector<int32_t>;
+
+class NodeRows {
+public:
+    static constexpr int64_t kBlock = 256;
+    // Above so many entries, and at least one for each column, rows are read where they are.
+    static constexpr int64_t kMostCopied = int64_t(1) << 22;
+
+    // With so many entries per column, on average, columns keep their numbers.
+    static constexpr int64_t kFullColumns = 16;
+
+    // `numbers` may be empty, or of a node before: it is left as it was found.
+    void load(const Rows& rows, const int32_t* ids, int64_t n, ColumnNumbers& numbers, int n_threads) {
+        rows_ = &rows, ids_ = ids, n_ = n;
+        std::visit(
+            [&](const auto& matrix) {
+                n_entries_ = 0;
+                for (int64_t i = 0; i < n; ++i) n_entries_ += matrix.row(ids[i]).size;
+                copied_ = n_entries_ <= kMostCopied || n_entries_ < matrix.n_features;
+                renumbered_ = n_entries_ < kFullColumns * matrix.n_features;
+                n_columns_ = matrix.n_features;
+                if (copied_ && renumbered_)
+                    copy(matrix, numbers);
+                else if (copied_)
+                    copy_as_it_is(matrix, n_threads);
+            },
+            rows.matrix());
+    }
+
+    int64_t size() const { return n_; }
+    int64_t n_entries() const { return n_entries_; }
+    int64_t n_columns() const { return n_columns_; }
+    int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
+    double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
+    int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
+
+    // Calls work(RowBlock) for a block of rows.
+    template <class Work>
+    void block(int64_t index, const Work& work) const {
+        const int64_t first = index * kBlock;
+        rows(first, std::min(kBlock, n_ - first), work);
+    }
+    template <class Work>
+    void rows(int64_t first, int64_t n, const Work& work) const {
+        if (copied_) return work(RowBlock{first, n, begin_.data() + first, features_.get(), values_.get()});
+        static thread_local std::vector<int64_t> begin;
+        static thread_local std::vector<int32_t> features;
+        static thread_local std::vector<double> values;
+        begin.assign(1, 0), features.clear(), values.clear();
+        std::visit(
+            [&](const auto& matrix) {
+                for (int64_t i = first; i < first + n; ++i) {
+                    const auto row = matrix.row(ids_[i]);
+                    for (int64_t e = 0; e < row.size; ++e) {
+                        if (row.values[e] == 0) continue;
+                        features.push_back(int32_t(row.features[e]));
+                        values.push_back(double(row.values[e]));
+                    }
+                    begin.push_back(int64_t(features.size()));
+                }
+            },
+            rows_->matrix());
+        work(RowBlock{first, n, begin.data(), features.data(), values.data()});
+    }
+
+private:
+    template <class V, class I>
+    void copy(const Matrix<V, I>& matrix, ColumnNumbers& numbers) {
+        if (numbers.empty()) numbers.assign(matrix.n_features, -1);
+        columns_.clear();
+        begin_.resize(n_ + 1);
+        begin_[0] = 0;
+        features_.reserve(n_entries_), values_.reserve(n_entries_);
+        int64_t at = 0;
+        for (int64_t i = 0; i < n_; ++i) {
+            const auto row = matrix.row(ids_[i]);
+            for (int64_t e = 0; e < row.size; ++e) {
+                if (row.values[e] == 0) continue;
+                const auto feature = int32_t(row.features[e]);
+                if (numbers[feature] < 0) numbers[feature] = 0, columns_.push_back(feature);
+                features_[at] = feature;
+                values_[at++] = double(row.values[e]);
+            }
+            begin_[i + 1] = at;
+        }
+        std::sort(columns_.begin(), columns_.end());
+        n_columns_ = int64_t(columns_.size());
+        for (int64_t c = 0; c < n_columns_; ++c) numbers[columns_[c]] = int32_t(c);
+        for (int64_t e = 0; e < at; ++e) features_[e] = numbers[features_[e]];
+        for (int32_t column : columns_) numbers[column] = -1;
+    }
+
+    template <class V, class I>
+    void copy_as_it_is(const Matrix<V, I>& matrix, int n_threads) {
+        begin_.resize(n_ + 1);
+        begin_[0] = 0;
+        parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
+            for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i) {
+                const auto row = matrix.row(ids_[i]);
+                begin_[i + 1] = row.size - std::count(row.values, row.values + row.size, V(0));
+            }
+        });
+        for (int64_t i = 0; i < n_; ++i) begin_[i + 1] += begin_[i];
+        features_.reserve(begin_[n_]), values_.reserve(begin_[n_]);
+        parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
+            for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i) {
+                const auto row = matrix.row(ids_[i]);
+                int64_t at = begin_[i];
+                for (int64_t e = 0; e < row.size; ++e)
+                    if (row.values[e] != 0) features_[at] = int32_t(row.features[e]), values_[at++] = row.values[e];
+            }
+        });
+    }
+
+    const Rows* rows_ = nullptr;
+    const int32_t* ids_ = nullptr;
+    int64_t n_ = 0, n_entries_ = 0, n_columns_ = 0;
+    bool copied_ = false, renumbered_ = false;
+    std::vector<int32_t> columns_;  // ascending
+    std::vector<int64_t> begin_;
+    HugeBuffer<int32_t> features_;
+    HugeBuffer<double> values_;
+};
+
+}  // namespace sparsecluster

@@ -1,0 +1,1 @@
+"""Trees of clusters, from the root down."""
