@@ -26,6 +26,7 @@ void check(bool holds, const char* what);
 void check_nested(const char* level);
 void check_minibatch(const char* level);
 void check_neighbors(const char* level);
+void check_sizes(const char* level);
 void check_faults();
 void check_hierarchy();
 void check_projection();

@@ -1,0 +1,171 @@
+// Prices that come near the bounds. Compiled without contraction: they decide between assignments of equal cost.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/groups.hpp"
+#include "core/parallel.hpp"
+#include "sizes/plan.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+constexpr double kTie = 0x1p-40;
+constexpr int64_t kRowsOfBlock = 1024;
+constexpr int kMostPasses = 200;
+// Passes in a row without fewer misplaced rows, after which shortest paths do the rest.
+constexpr int kStale = 6;
+
+// Between the values at places n - 1 and n in ascending order; the order of `values` changes.
+double between(std::vector<double>& values, int64_t n) {
+    const auto last = values.begin() + (n - 1);
+    std::nth_element(values.begin(), last, values.end());
+    const auto next = std::min_element(last + 1, values.end());
+    return next == values.end() ? *last : 0.5 * (*last + *next);
+}
+
+class Approach {
+public:
+    Approach(Candidates& candidates, Plan& plan)
+        : candidates_(candidates), plan_(plan), best_(candidates.n_rows()), margins_(candidates.n_rows()) {}
+
+    void run() {
+        std::vector<int64_t> all(candidates_.n_rows());
+        std::iota(all.begin(), all.end(), 0);
+        candidates_.find(all, plan_.prices, nullptr, candidates_.length());
+        label_all();
+        int64_t fewest = misplaced();
+        std::vector<double> prices = plan_.prices;
+        bool raising = true;
+        for (int pass = 0, stale = 0; fewest > enough() && pass < kMostPasses && stale < kStale; ++pass) {
+            if (raising) raise();
+            if (!raising) lower();
+            raising = !raising;
+            label_all();
+            const int64_t now = misplaced();
+            stale = now < fewest ? 0 : stale + 1;
+            if (now < fewest) {
+                fewest = now;
+                prices = plan_.prices;
+            }
+            poll_interrupt();
+        }
+        if (prices == plan_.prices) return;
+        plan_.prices = prices;
+        candidates_.follow(plan_.prices);
+        label_all();
+    }
+
+private:
+    // Paths for so few rows take less time than a pass.
+    int64_t enough() const { return candidates_.n_clusters() / 32; }
+
+    int64_t misplaced() const {
+        int64_t sum = 0;
+        for (int64_t k = 0; k < candidates_.n_clusters(); ++k) sum += std::abs(plan_.sizes[k] - plan_.wanted(k));
+        return sum;
+    }
+
+    // Gives every row the label that it prefers. Lists are made anew where they are too short to tell.
+    void label_all() {
+        const int64_t n = candidates_.n_rows();
+        std::vector<char> unsure(n);
+        parallel_blocks((n + kRowsOfBlock - 1) / kRowsOfBlock, candidates_.n_threads(), [&](int64_t block, int) {
+            for (int64_t i = block * kRowsOfBlock; i < std::min(n, (block + 1) * kRowsOfBlock); ++i)
+                unsure[i] = !label(i);
+        });
+        std::vector<int64_t> ids;
+        for (int64_t i = 0; i < n; ++i)
+            if (unsure[i]) ids.push_back(i);
+        candidates_.find(ids, plan_.prices, nullptr, candidates_.length());
+        for (int64_t i : ids) label(i);
+        std::fill(plan_.sizes.begin(), plan_.sizes.end(), 0);
+        for (int64_t i = 0; i < n; ++i) ++plan_.sizes[plan_.labels[i]];
+    }
+
+    // Of equal values the lowest cluster. False where a cluster that is not listed may be preferred.
+    bool label(int64_t i) {
+        const auto list = candidates_.of(i);
+        double best = INFINITY;
+        for (const Candidate& one : list) best = std::min(best, one.cost + plan_.prices[one.cluster]);
+        Candidate own{0, INT32_MAX};
+        for (const Candidate& one : list) {
+            const double price = plan_.prices[one.cluster];
+            const bool tied = one.cost + price <= best + kTie * (one.cost + std::abs(price));
+            if (tied && one.cluster < own.cluster) own = one;
+        }
+        const double beyond = candidates_.beyond(i);
+        double second = beyond;
+        for (const Candidate& one : list)
+            if (one.cluster != own.cluster) second = std::min(second, one.cost + plan_.prices[one.cluster]);
+        plan_.labels[i] = own.cluster;
+        best_[i] = own.cost + plan_.prices[own.cluster];
+        margins_[i] = std::max(0.0, second - best_[i]);
+        return best <= beyond;
+    }
+
+    // Raises prices until no cluster would have too many rows.
+    void raise() {
+        const int64_t n_clusters = candidates_.n_clusters();
+        const auto too_many = [&](int64_t k) { return plan_.sizes[k] > plan_.wanted(k); };
+        const Groups members = group_ids(n_clusters, [&](const auto& note) {
+            for (int64_t i = 0; i < candidates_.n_rows(); ++i)
+                if (too_many(plan_.labels[i])) note(plan_.labels[i], i);
+        });
+        std::vector<double> margins;
+        for (int64_t k = 0; k < n_clusters; ++k) {
+            if (!too_many(k)) continue;
+            margins.clear();
+            for (int64_t m = members.begin[k]; m < members.begin[k + 1]; ++m)
+                margins.push_back(margins_[members.ids[m]]);
+            const double by = between(margins, plan_.sizes[k] - plan_.wanted(k));
+            plan_.prices[k] = plan_.prices[k] < 0 ? std::min(0.0, plan_.prices[k] + by) : plan_.prices[k] + by;
+        }
+    }
+
+    // Lowers prices until no cluster would have too few rows.
+    void lower() {
+        const int64_t n_clusters = candidates_.n_clusters();
+        std::vector<int64_t> missing(n_clusters);
+        for (int64_t k = 0; k < n_clusters; ++k) missing[k] = std::max<int64_t>(0, plan_.wanted(k) - plan_.sizes[k]);
+        std::vector<std::vector<double>> gaps(n_clusters);
+        for (int64_t i = 0; i < candidates_.n_rows(); ++i)
+            for (const Candidate& one : candidates_.of(i))
+                if (missing[one.cluster] > 0 && one.cluster != plan_.labels[i])
+                    gaps[one.cluster].push_back(
+                        std::max(0.0, one.cost + plan_.prices[one.cluster] - best_[i]));
+        std::vector<int32_t> unlisted;
+        std::vector<int64_t> wanted;
+        std::vector<double> by(n_clusters, 0.0);
+        for (int64_t k = 0; k < n_clusters; ++k) {
+            if (missing[k] == 0) continue;
+            if (int64_t(gaps[k].size()) >= missing[k]) {
+                by[k] = between(gaps[k], missing[k]);
+                continue;
+            }
+            unlisted.push_back(int32_t(k));
+            wanted.push_back(missing[k]);
+        }
+        if (!unlisted.empty()) {
+            const std::vector<double> falls =
+                candidates_.falls_for(unlisted, wanted, plan_.prices, best_, plan_.labels);
+            for (size_t u = 0; u < unlisted.size(); ++u) by[unlisted[u]] = falls[u];
+        }
+        for (int64_t k = 0; k < n_clusters; ++k) {
+            if (missing[k] == 0) continue;
+            plan_.prices[k] = plan_.prices[k] > 0 ? std::max(0.0, plan_.prices[k] - by[k]) : plan_.prices[k] - by[k];
+        }
+        candidates_.follow(plan_.prices);
+    }
+
+    Candidates& candidates_;
+    Plan& plan_;
+    std::vector<double> best_, margins_;  // per row: cost + price of its label, and how much more the next best asks
+};
+
+}  // namespace
+
+void approach(Candidates& candidates, Plan& plan) { Approach(candidates, plan).run(); }
+
+}  // namespace sparsecluster

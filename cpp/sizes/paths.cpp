@@ -1,0 +1,241 @@
+// Shortest paths among the clusters. Compiled without contraction: they decide between assignments of equal cost.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <queue>
+#include <stdexcept>
+#include <utility>
+
+#include "core/parallel.hpp"
+#include "sizes/plan.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+// Rows whose lists are made longer at a time: so many, or this share of those that were looked at.
+constexpr int64_t kLeastToGrow = 64, kShareToGrow = 16;
+
+// A row that can go from a cluster to another, at the lowest rise of the cost among all that can.
+struct Arc {
+    double rise;
+    int64_t row;
+    int32_t to;
+};
+
+// The nodes are the clusters, a pool, and what is not listed. `flow` is how many rows a cluster is taken to have
+// towards the pool, always within the bounds; what it has above that is its excess. A cluster may pass its excess on to
+// another along an arc, or to the pool where its flow is not at the upper bound; the pool to a cluster whose flow is
+// not at the lower bound. By the prices no such step costs less than nothing, and when all excess is gone that says
+// that nothing costs less.
+class Paths {
+public:
+    Paths(Candidates& candidates, Plan& plan)
+        : candidates_(candidates),
+          plan_(plan),
+          n_clusters_(candidates.n_clusters()),
+          pool_(n_clusters_),
+          unlisted_(n_clusters_ + 1),
+          prices_(plan.prices),
+          flow_(n_clusters_),
+          excess_(n_clusters_ + 1, 0),
+          members_(n_clusters_),
+          places_(candidates.n_rows()),
+          arcs_(n_clusters_),
+          exits_(n_clusters_),
+          known_(n_clusters_, 0),
+          slot_(n_clusters_, -1),
+          distance_(n_clusters_ + 2),
+          parent_(n_clusters_ + 2) {
+        prices_.push_back(0);
+        for (int64_t i = 0; i < candidates.n_rows(); ++i) {
+            places_[i] = int64_t(members_[plan.labels[i]].size());
+            members_[plan.labels[i]].push_back(i);
+        }
+        int64_t total = 0;
+        for (int64_t k = 0; k < n_clusters_; ++k) {
+            flow_[k] = plan.wanted(k);
+            excess_[k] = plan.sizes[k] - flow_[k];
+            total += flow_[k];
+        }
+        excess_[pool_] = total - candidates.n_rows();
+    }
+
+    void run() {
+        for (int64_t node = 0; node <= pool_; ++node)
+            while (excess_[node] > 0) {
+                pass_on(node);
+                poll_interrupt();
+            }
+        for (int64_t k = 0; k < n_clusters_; ++k) {
+            plan_.prices[k] = prices_[k] - prices_[pool_];
+            plan_.sizes[k] = int64_t(members_[k].size());
+        }
+    }
+
+private:
+    struct Step {
+        int64_t from = -1, row = -1;  // no row: to or from the pool
+    };
+
+    // The arcs from a cluster, one to each that a row of it lists; and how far unlisted clusters are at least.
+    const std::vector<Arc>& arcs_from(int64_t k) {
+        std::vector<Arc>& arcs = arcs_[k];
+        if (known_[k]) return arcs;
+        arcs.clear();
+        exits_[k] = INFINITY;
+        for (int64_t i : members_[k]) {
+            const auto list = candidates_.of(i);
+            const double own = own_cost(list, k);
+            exits_[k] = std::min(exits_[k], candidates_.beyond(i) - own);
+            for (const Candidate& one : list) {
+                if (one.cluster == k) continue;
+                int32_t& slot = slot_[one.cluster];
+                if (slot < 0) {
+                    slot = int32_t(arcs.size());
+                    arcs.push_back({INFINITY, -1, one.cluster});
+                }
+                Arc& arc = arcs[slot];
+                const double rise = one.cost - own;
+                if (rise < arc.rise || (rise == arc.rise && i < arc.row)) arc = {rise, i, one.cluster};
+            }
+        }
+        for (const Arc& arc : arcs) slot_[arc.to] = -1;
+        known_[k] = 1;
+        return arcs;
+    }
+
+    static double own_cost(std::span<const Candidate> list, int64_t k) {
+        for (const Candidate& one : list)
+            if (one.cluster == k) return one.cost;
+        throw std::logic_error("the cluster of a row is not on its list");
+    }
+
+    // Sends excess of a node to those that lack rows, to the nearest first, one row to each.
+    void pass_on(int64_t source) {
+        using Entry = std::pair<double, int64_t>;
+        std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+        std::fill(distance_.begin(), distance_.end(), INFINITY);
+        settled_.clear();
+        reached_.clear();
+        const auto relax = [&](int64_t to, double distance, Step step) {
+            if (!(distance < distance_[to])) return;
+            distance_[to] = distance;
+            parent_[to] = step;
+            queue.push({distance, to});
+        };
+        int64_t lacking = 0;
+        for (int64_t node = 0; node <= pool_; ++node) lacking += excess_[node] < 0;
+        const auto wanted = size_t(std::min(lacking, excess_[source]));
+        relax(source, 0, {});
+        double limit = 0;
+        bool unsure = false;
+        while (!queue.empty() && reached_.size() < wanted && !unsure) {
+            const auto [distance, node] = queue.top();
+            queue.pop();
+            if (distance > distance_[node]) continue;
+            limit = distance;
+            unsure = node == unlisted_;
+            if (unsure) break;
+            settled_.push_back(node);
+            if (excess_[node] < 0) reached_.push_back(node);
+            expand(node, distance, relax);
+        }
+        if (reached_.empty() && !unsure) throw std::logic_error("no cluster can take a row");
+        // Along the paths every step is now free.
+        for (int64_t node : settled_) prices_[node] += limit - distance_[node];
+        for (int64_t sink : reached_) send(source, sink);
+        if (unsure) grow_lists();
+    }
+
+    template <class Relax>
+    void expand(int64_t node, double distance, const Relax& relax) {
+        if (node == pool_) {
+            for (int64_t k = 0; k < n_clusters_; ++k)
+                if (flow_[k] > plan_.bounds.least)
+                    relax(k, distance + std::max(0.0, prices_[k] - prices_[pool_]), {node, -1});
+            return;
+        }
+        for (const Arc& arc : arcs_from(node))
+            relax(arc.to, distance + std::max(0.0, arc.rise + prices_[arc.to] - prices_[node]), {node, arc.row});
+        if (flow_[node] < plan_.bounds.most)
+            relax(pool_, distance + std::max(0.0, prices_[pool_] - prices_[node]), {node, -1});
+        if (exits_[node] < INFINITY)
+            relax(unlisted_, distance + std::max(0.0, exits_[node] - prices_[node]), {node, -1});
+    }
+
+    // Takes one row of excess along the path, unless another path took part of it away.
+    void send(int64_t source, int64_t sink) {
+        if (excess_[source] <= 0) return;
+        for (int64_t node = sink; node != source; node = parent_[node].from) {
+            const Step& step = parent_[node];
+            if (step.row >= 0 && plan_.labels[step.row] != step.from) return;
+            if (node == pool_ && flow_[step.from] >= plan_.bounds.most) return;
+            if (step.from == pool_ && flow_[node] <= plan_.bounds.least) return;
+        }
+        for (int64_t node = sink; node != source; node = parent_[node].from) {
+            const Step& step = parent_[node];
+            if (step.row >= 0) move(step.row, step.from, node);
+            if (node == pool_) ++flow_[step.from];
+            if (step.from == pool_) --flow_[node];
+        }
+        --excess_[source];
+        ++excess_[sink];
+    }
+
+    void move(int64_t row, int64_t from, int64_t to) {
+        const int64_t last = members_[from].back();
+        members_[from][places_[row]] = last;
+        places_[last] = places_[row];
+        members_[from].pop_back();
+        places_[row] = int64_t(members_[to].size());
+        members_[to].push_back(row);
+        plan_.labels[row] = int32_t(to);
+        known_[from] = known_[to] = 0;
+    }
+
+    // Longer lists for the rows that may soon prefer what is not on them.
+    void grow_lists() {
+        std::vector<std::pair<double, int64_t>> slack;
+        for (int64_t k : settled_) {
+            if (k == pool_ || exits_[k] == INFINITY) continue;
+            for (int64_t i : members_[k])
+                if (const double beyond = candidates_.beyond(i); beyond < INFINITY)
+                    slack.push_back({beyond - own_cost(candidates_.of(i), k) - prices_[k], i});
+        }
+        const int64_t n_grown = std::min<int64_t>(int64_t(slack.size()),
+                                                  std::max(kLeastToGrow, int64_t(slack.size()) / kShareToGrow));
+        std::nth_element(slack.begin(), slack.begin() + (n_grown - 1), slack.end());
+        std::map<int64_t, std::vector<int64_t>> by_length;
+        for (int64_t s = 0; s < n_grown; ++s)
+            by_length[2 * int64_t(candidates_.of(slack[s].second).size())].push_back(slack[s].second);
+        const std::vector<double> prices(prices_.begin(), prices_.begin() + n_clusters_);
+        for (auto& [length, ids] : by_length) {
+            std::sort(ids.begin(), ids.end());
+            candidates_.find(ids, prices, plan_.labels, length);
+            for (int64_t i : ids) known_[plan_.labels[i]] = 0;
+        }
+    }
+
+    Candidates& candidates_;
+    Plan& plan_;
+    const int64_t n_clusters_, pool_, unlisted_;
+    std::vector<double> prices_;                 // per cluster, and of the pool
+    std::vector<int64_t> flow_, excess_;         // excess of the pool, too
+    std::vector<std::vector<int64_t>> members_;  // per cluster, in no order
+    std::vector<int64_t> places_;                // per row, among the members of its cluster
+    std::vector<std::vector<Arc>> arcs_;         // per cluster, as its members were when they were last
+    std::vector<double> exits_;
+    std::vector<char> known_;
+    std::vector<int32_t> slot_;
+    std::vector<double> distance_;               // of the search that goes on
+    std::vector<Step> parent_;
+    std::vector<int64_t> settled_, reached_;
+};
+
+}  // namespace
+
+void settle_sizes(Candidates& candidates, Plan& plan) { Paths(candidates, plan).run(); }
+
+}  // namespace sparsecluster
