@@ -13,9 +13,9 @@ namespace {
 
 constexpr double kTie = 0x1p-40;
 constexpr int64_t kRowsOfBlock = 1024;
-constexpr int kMostPasses = 200;
-// Passes in a row without fewer misplaced rows, after which shortest paths do the rest.
-constexpr int kStale = 6;
+// What is left of the misplaced rows after so many passes must be less than this; else shortest paths do the rest.
+constexpr int kPasses = 4;
+constexpr double kEnoughGain = 0.9;
 
 // Between the values at places n - 1 and n in ascending order; the order of `values` changes.
 double between(std::vector<double>& values, int64_t n) {
@@ -37,23 +37,26 @@ public:
         label_all();
         int64_t fewest = misplaced();
         std::vector<double> prices = plan_.prices;
-        bool raising = true;
-        for (int pass = 0, stale = 0; fewest > enough() && pass < kMostPasses && stale < kStale; ++pass) {
-            if (raising) raise();
-            if (!raising) lower();
-            raising = !raising;
-            label_all();
-            const int64_t now = misplaced();
-            stale = now < fewest ? 0 : stale + 1;
-            if (now < fewest) {
-                fewest = now;
-                prices = plan_.prices;
+        // Prices that are raised alone never pass those of an optimum, nor do those that are lowered alone; both at
+        // once might go to and fro.
+        for (int64_t before = INT64_MAX; fewest > enough() && double(fewest) < kEnoughGain * double(before);) {
+            before = fewest;
+            for (int pass = 0; pass < kPasses && fewest > enough(); ++pass) {
+                if (pass % 2 == 0 ? !raise() : !lower()) continue;
+                label_all();
+                if (const int64_t now = misplaced(); now < fewest) {
+                    fewest = now;
+                    prices = plan_.prices;
+                }
             }
             poll_interrupt();
         }
         if (prices == plan_.prices) return;
+        std::vector<int32_t> fallen;
+        for (size_t k = 0; k < prices.size(); ++k)
+            if (prices[k] < plan_.prices[k]) fallen.push_back(int32_t(k));
         plan_.prices = prices;
-        candidates_.follow(plan_.prices);
+        candidates_.tighten(fallen, plan_.prices);
         label_all();
     }
 
@@ -105,14 +108,15 @@ private:
         return best <= beyond;
     }
 
-    // Raises prices until no cluster would have too many rows.
-    void raise() {
+    // Raises prices until no cluster would have too many rows. False where none has.
+    bool raise() {
         const int64_t n_clusters = candidates_.n_clusters();
         const auto too_many = [&](int64_t k) { return plan_.sizes[k] > plan_.wanted(k); };
         const Groups members = group_ids(n_clusters, [&](const auto& note) {
             for (int64_t i = 0; i < candidates_.n_rows(); ++i)
                 if (too_many(plan_.labels[i])) note(plan_.labels[i], i);
         });
+        if (members.ids.empty()) return false;
         std::vector<double> margins;
         for (int64_t k = 0; k < n_clusters; ++k) {
             if (!too_many(k)) continue;
@@ -122,13 +126,15 @@ private:
             const double by = between(margins, plan_.sizes[k] - plan_.wanted(k));
             plan_.prices[k] = plan_.prices[k] < 0 ? std::min(0.0, plan_.prices[k] + by) : plan_.prices[k] + by;
         }
+        return true;
     }
 
-    // Lowers prices until no cluster would have too few rows.
-    void lower() {
+    // Lowers prices until no cluster would have too few rows. False where none has.
+    bool lower() {
         const int64_t n_clusters = candidates_.n_clusters();
         std::vector<int64_t> missing(n_clusters);
         for (int64_t k = 0; k < n_clusters; ++k) missing[k] = std::max<int64_t>(0, plan_.wanted(k) - plan_.sizes[k]);
+        if (std::count(missing.begin(), missing.end(), 0) == n_clusters) return false;
         std::vector<std::vector<double>> gaps(n_clusters);
         for (int64_t i = 0; i < candidates_.n_rows(); ++i)
             for (const Candidate& one : candidates_.of(i))
@@ -156,7 +162,11 @@ private:
             if (missing[k] == 0) continue;
             plan_.prices[k] = plan_.prices[k] > 0 ? std::max(0.0, plan_.prices[k] - by[k]) : plan_.prices[k] - by[k];
         }
-        candidates_.follow(plan_.prices);
+        std::vector<int32_t> fallen;
+        for (int64_t k = 0; k < n_clusters; ++k)
+            if (missing[k] > 0) fallen.push_back(int32_t(k));
+        candidates_.tighten(fallen, plan_.prices);
+        return true;
     }
 
     Candidates& candidates_;

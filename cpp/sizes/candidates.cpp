@@ -43,7 +43,6 @@ void Candidates::start(const Centers& centers, double scale, IndexLimits limits)
     positions_.resize(n);
     slot_labels_.resize(n);
     prices_.clear();
-    falls_.clear();
     distances_ = 0;
     scratches_.resize(std::max(options_.n_threads, 1));
 }
@@ -52,7 +51,6 @@ void Candidates::find(const std::vector<int64_t>& ids, const std::vector<double>
                       int64_t length) {
     if (ids.empty()) return;
     prices_.push_back(prices);
-    falls_.push_back(0);
     for (size_t begin = 0; begin < ids.size(); begin += kChunkRows)
         find_chunk(ids.data() + begin, std::min<int64_t>(kChunkRows, int64_t(ids.size() - begin)), prices, labels,
                    std::min(length, n_clusters()));
@@ -167,12 +165,37 @@ void Candidates::keep(int64_t row, int64_t position, const std::vector<double>& 
     list.resize(length);
 }
 
-void Candidates::follow(const std::vector<double>& prices) {
-    for (size_t epoch = 0; epoch < prices_.size(); ++epoch) {
-        double fall = 0;
-        for (size_t k = 0; k < prices.size(); ++k) fall = std::min(fall, prices[k] - prices_[epoch][k]);
-        falls_[epoch] = fall;
+void Candidates::tighten(const std::vector<int32_t>& clusters, const std::vector<double>& prices) {
+    std::vector<double> rises;  // per epoch, of the price that rose least
+    for (const std::vector<double>& before : prices_) {
+        double rise = INFINITY;
+        for (size_t k = 0, c = 0; k < prices.size(); ++k) {
+            if (c < clusters.size() && clusters[c] == int32_t(k))
+                ++c;
+            else
+                rise = std::min(rise, prices[k] - before[k]);
+        }
+        rises.push_back(rise);
     }
+    for (int64_t i = 0; i < n_rows(); ++i) {
+        bounds_[i] += rises[epochs_[i]];
+        epochs_[i] = 0;
+    }
+    prices_.assign(1, prices);
+    if (clusters.empty()) return;
+    CenterIndex index;
+    index.build(*centers_, clusters, index_.scale, limits_, options_.n_threads);
+    const double twice = 2 / (index.scale * index.scale);
+    scan(rows_, index, nullptr, n_rows(), options_.n_threads, scans_,
+         [&](const Scanned& scanned, const auto&, int) {
+             const int64_t i = scanned.row;
+             for (size_t c = 0; c < clusters.size(); ++c) {
+                 const double cost = indifferent(i) ? 0.0 : rows_.norm2()[i] - twice * (double(scanned.scores[c]) + scanned.error);
+                 const double value = weight(i) * cost + prices[clusters[c]];
+                 if (value < bounds_[i] && !listed(i, clusters[c])) bounds_[i] = value;
+             }
+         });
+    distances_ += n_rows() * int64_t(clusters.size());
 }
 
 std::vector<double> Candidates::falls_for(const std::vector<int32_t>& clusters, const std::vector<int64_t>& wanted,

@@ -2,6 +2,7 @@
 // of rows x clusters. Costs are float64, in a fixed order of operations; a bound tells what is not on the list.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -31,15 +32,16 @@ public:
     // one of them in any case, where labels are given.
     void find(const std::vector<int64_t>& ids, const std::vector<double>& prices, const int32_t* labels,
               int64_t length);
-    // Some prices fell.
-    void follow(const std::vector<double>& prices);
+    // Bounds by prices that have changed. Of these clusters (ascending) the distances to all rows are computed, to the
+    // precision of the kernels; what the others cost follows from how far their prices rose.
+    void tighten(const std::vector<int32_t>& clusters, const std::vector<double>& prices);
 
     std::span<const Candidate> of(int64_t row) const {
         const int32_t size = sizes_[row];
         return {size <= length_ ? lists_.data() + row * length_ : grown_.at(row).data(), size_t(size)};
     }
-    // What no cluster outside of the list falls below with cost + price, as long as no price falls.
-    double beyond(int64_t row) const { return bounds_[row] + falls_[epochs_[row]]; }
+    // What no cluster outside of the list falls below with cost + price, as long as prices only rise.
+    double beyond(int64_t row) const { return bounds_[row]; }
     // The amount by which the price of each listed cluster would have to fall, so that so many more rows (`wanted`)
     // prefer it to what they have, which is `best`; to the precision of the kernels.
     std::vector<double> falls_for(const std::vector<int32_t>& clusters, const std::vector<int64_t>& wanted,
@@ -74,6 +76,10 @@ private:
     void pick(const Scanned& scanned, const std::vector<double>& prices, const int32_t* labels, int64_t length,
               Scratch& scratch);
     void measure(const int64_t* ids, int64_t n_ids);
+    bool listed(int64_t row, int32_t cluster) const {
+        const auto list = of(row);
+        return std::any_of(list.begin(), list.end(), [=](const Candidate& one) { return one.cluster == cluster; });
+    }
     void keep(int64_t row, int64_t position, const std::vector<double>& prices, const int32_t* labels,
               int64_t length, std::vector<Candidate>& list);
 
@@ -95,7 +101,6 @@ private:
     std::vector<int32_t> sizes_, epochs_;                        // per row
     std::vector<double> bounds_;                                 // per row, by the prices of its epoch
     std::vector<std::vector<double>> prices_;                    // per epoch
-    std::vector<double> falls_;  // per epoch: zero, or how far the price that fell most fell since, negative
     int64_t distances_ = 0;
 };
 

@@ -14,8 +14,10 @@ namespace sparsecluster {
 
 namespace {
 
-// Rows whose lists are made longer at a time: so many, or this share of those that were looked at.
-constexpr int64_t kLeastToGrow = 64, kShareToGrow = 16;
+// Rows whose lists are made anew at a time: so many, or this share of those that were looked at.
+constexpr int64_t kLeastToList = 64, kShareToList = 16;
+// Of the clusters, the share whose distances to all rows are computed, so that bounds follow the prices of the others.
+constexpr int64_t kShareToMeasure = 8;
 
 // A row that can go from a cluster to another, at the lowest rise of the cost among all that can.
 struct Arc {
@@ -38,10 +40,12 @@ public:
           pool_(n_clusters_),
           unlisted_(n_clusters_ + 1),
           prices_(plan.prices),
+          base_(plan.prices),
           flow_(n_clusters_),
           excess_(n_clusters_ + 1, 0),
           members_(n_clusters_),
           places_(candidates.n_rows()),
+          listed_(candidates.n_rows(), 0),
           arcs_(n_clusters_),
           exits_(n_clusters_),
           known_(n_clusters_, 0),
@@ -63,11 +67,10 @@ public:
     }
 
     void run() {
-        for (int64_t node = 0; node <= pool_; ++node)
-            while (excess_[node] > 0) {
-                pass_on(node);
-                poll_interrupt();
-            }
+        while (std::any_of(excess_.begin(), excess_.end(), [](int64_t excess) { return excess > 0; })) {
+            pass_on();
+            poll_interrupt();
+        }
         for (int64_t k = 0; k < n_clusters_; ++k) {
             plan_.prices[k] = prices_[k] - prices_[pool_];
             plan_.sizes[k] = int64_t(members_[k].size());
@@ -112,8 +115,9 @@ private:
         throw std::logic_error("the cluster of a row is not on its list");
     }
 
-    // Sends excess of a node to those that lack rows, to the nearest first, one row to each.
-    void pass_on(int64_t source) {
+    // One search from all nodes with excess at once; then a row goes to each node that lacks one, along the shortest
+    // path, unless it crosses one of those before.
+    void pass_on() {
         using Entry = std::pair<double, int64_t>;
         std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
         std::fill(distance_.begin(), distance_.end(), INFINITY);
@@ -125,10 +129,13 @@ private:
             parent_[to] = step;
             queue.push({distance, to});
         };
-        int64_t lacking = 0;
-        for (int64_t node = 0; node <= pool_; ++node) lacking += excess_[node] < 0;
-        const auto wanted = size_t(std::min(lacking, excess_[source]));
-        relax(source, 0, {});
+        int64_t lacking = 0, excess = 0;
+        for (int64_t node = 0; node <= pool_; ++node) {
+            lacking += excess_[node] < 0;
+            excess += std::max<int64_t>(0, excess_[node]);
+            if (excess_[node] > 0) relax(node, 0, {});
+        }
+        const auto wanted = size_t(std::min(lacking, excess));
         double limit = 0;
         bool unsure = false;
         while (!queue.empty() && reached_.size() < wanted && !unsure) {
@@ -145,8 +152,8 @@ private:
         if (reached_.empty() && !unsure) throw std::logic_error("no cluster can take a row");
         // Along the paths every step is now free.
         for (int64_t node : settled_) prices_[node] += limit - distance_[node];
-        for (int64_t sink : reached_) send(source, sink);
-        if (unsure) grow_lists();
+        for (int64_t sink : reached_) send(sink);
+        if (unsure) look_beyond();
     }
 
     template <class Relax>
@@ -166,14 +173,16 @@ private:
     }
 
     // Takes one row of excess along the path, unless another path took part of it away.
-    void send(int64_t source, int64_t sink) {
-        if (excess_[source] <= 0) return;
-        for (int64_t node = sink; node != source; node = parent_[node].from) {
+    void send(int64_t sink) {
+        int64_t source = sink;
+        for (; parent_[source].from >= 0; source = parent_[source].from) {
+            const int64_t node = source;
             const Step& step = parent_[node];
             if (step.row >= 0 && plan_.labels[step.row] != step.from) return;
             if (node == pool_ && flow_[step.from] >= plan_.bounds.most) return;
             if (step.from == pool_ && flow_[node] <= plan_.bounds.least) return;
         }
+        if (excess_[source] <= 0) return;
         for (int64_t node = sink; node != source; node = parent_[node].from) {
             const Step& step = parent_[node];
             if (step.row >= 0) move(step.row, step.from, node);
@@ -195,26 +204,56 @@ private:
         known_[from] = known_[to] = 0;
     }
 
-    // Longer lists for the rows that may soon prefer what is not on them.
-    void grow_lists() {
-        std::vector<std::pair<double, int64_t>> slack;
+    // The search came to where a row may prefer what is not on its list.
+    void look_beyond() {
+        if (!tighten_bounds()) make_lists_anew();
+    }
+
+    // Bounds by the prices as they are now; false where that would change little.
+    bool tighten_bounds() {
+        const std::vector<double> prices(prices_.begin(), prices_.begin() + n_clusters_);
+        std::vector<double> rises(n_clusters_);
+        for (int64_t k = 0; k < n_clusters_; ++k) rises[k] = prices[k] - base_[k];
+        std::vector<double> sorted = rises;
+        const auto usual = sorted.begin() + n_clusters_ / kShareToMeasure;
+        std::nth_element(sorted.begin(), usual, sorted.end());
+        if (!(*usual > 0)) return false;
+        std::vector<int32_t> slow;
+        for (int64_t k = 0; k < n_clusters_; ++k)
+            if (rises[k] < *usual) slow.push_back(int32_t(k));
+        candidates_.tighten(slow, prices);
+        base_ = prices;
+        std::fill(known_.begin(), known_.end(), 0);
+        return true;
+    }
+
+    double slack(int64_t i) const {
+        const int64_t k = plan_.labels[i];
+        return candidates_.beyond(i) - own_cost(candidates_.of(i), k) - prices_[k];
+    }
+
+    // New lists for the rows that may prefer another cluster soonest; longer ones from the second time on.
+    void make_lists_anew() {
+        std::vector<std::pair<double, int64_t>> soonest;
         for (int64_t k : settled_) {
             if (k == pool_ || exits_[k] == INFINITY) continue;
             for (int64_t i : members_[k])
-                if (const double beyond = candidates_.beyond(i); beyond < INFINITY)
-                    slack.push_back({beyond - own_cost(candidates_.of(i), k) - prices_[k], i});
+                if (candidates_.beyond(i) < INFINITY) soonest.push_back({slack(i), i});
         }
-        const int64_t n_grown = std::min<int64_t>(int64_t(slack.size()),
-                                                  std::max(kLeastToGrow, int64_t(slack.size()) / kShareToGrow));
-        std::nth_element(slack.begin(), slack.begin() + (n_grown - 1), slack.end());
+        const int64_t n_listed = std::min<int64_t>(
+            int64_t(soonest.size()), std::max(kLeastToList, int64_t(soonest.size()) / kShareToList));
+        std::nth_element(soonest.begin(), soonest.begin() + (n_listed - 1), soonest.end());
         std::map<int64_t, std::vector<int64_t>> by_length;
-        for (int64_t s = 0; s < n_grown; ++s)
-            by_length[2 * int64_t(candidates_.of(slack[s].second).size())].push_back(slack[s].second);
+        for (int64_t s = 0; s < n_listed; ++s) {
+            const int64_t i = soonest[s].second, length = int64_t(candidates_.of(i).size());
+            by_length[listed_[i] ? 2 * length : length].push_back(i);
+            listed_[i] = 1;
+            known_[plan_.labels[i]] = 0;
+        }
         const std::vector<double> prices(prices_.begin(), prices_.begin() + n_clusters_);
         for (auto& [length, ids] : by_length) {
             std::sort(ids.begin(), ids.end());
             candidates_.find(ids, prices, plan_.labels, length);
-            for (int64_t i : ids) known_[plan_.labels[i]] = 0;
         }
     }
 
@@ -222,9 +261,11 @@ private:
     Plan& plan_;
     const int64_t n_clusters_, pool_, unlisted_;
     std::vector<double> prices_;                 // per cluster, and of the pool
+    std::vector<double> base_;                   // per cluster: prices that the bounds were last made for
     std::vector<int64_t> flow_, excess_;         // excess of the pool, too
     std::vector<std::vector<int64_t>> members_;  // per cluster, in no order
     std::vector<int64_t> places_;                // per row, among the members of its cluster
+    std::vector<char> listed_;                   // per row: whether its list was made anew
     std::vector<std::vector<Arc>> arcs_;         // per cluster, as its members were when they were last
     std::vector<double> exits_;
     std::vector<char> known_;
