@@ -10,12 +10,16 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kLongest = 16, kShortest = 4;
+constexpr int64_t kUsual = 16, kShortest = 4;
+// Up to so many clusters are all listed.
+constexpr int64_t kFewClusters = 48;
 // By what share a new assignment must cost less than the one before, so that a run comes to an end.
 constexpr double kLess = 1e-12;
 
-int64_t list_length(int64_t n_rows, int64_t limit) {
-    return std::clamp(limit / (std::max<int64_t>(n_rows, 1) * int64_t(sizeof(Candidate))), kShortest, kLongest);
+// A longer list leaves less to be looked for when prices change.
+int64_t list_length(int64_t n_rows, int64_t n_clusters, int64_t limit) {
+    const int64_t most = limit / (std::max<int64_t>(n_rows, 1) * int64_t(sizeof(Candidate)));
+    return std::min(n_clusters, std::clamp(most, kShortest, n_clusters <= kFewClusters ? kFewClusters : kUsual));
 }
 
 }  // namespace
@@ -25,13 +29,14 @@ BoundedAssigner::BoundedAssigner(const Rows& rows, const double* weights, SizeBo
     : Assigner(rows, options),
       weights_(weights),
       bounds_(bounds),
-      candidates_(rows, weights, options, list_length(rows.n_rows(), list_limit)),
+      list_limit_(list_limit),
+      candidates_(rows, weights, options),
       prices_(std::move(prices)) {}
 
 AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vector<double>&, int32_t* labels) {
     prices_.resize(centers.size(), 0.0);
     const std::vector<int32_t> before(labels, labels + n_rows_);
-    candidates_.start(centers, scale_, limits());
+    candidates_.start(centers, scale_, limits(), list_length(n_rows_, centers.size(), list_limit_));
     Plan plan{bounds_, labels, prices_, std::vector<int64_t>(centers.size())};
     approach(candidates_, plan);
     settle_sizes(candidates_, plan);

@@ -29,6 +29,7 @@ private:
 
     const double* weights_;
     SizeBounds bounds_;
+    int64_t list_limit_;
     Candidates candidates_;
     std::vector<double> prices_;  // per cluster
 };

@@ -20,8 +20,8 @@ constexpr int64_t kRowsOfBlock = 1024;
 
 }  // namespace
 
-Candidates::Candidates(const Rows& rows, const double* weights, const AssignOptions& options, int64_t length)
-    : rows_(rows), weights_(weights), options_(options), length_(length) {
+Candidates::Candidates(const Rows& rows, const double* weights, const AssignOptions& options)
+    : rows_(rows), weights_(weights), options_(options) {
     unit_ = in_space(options.metric, [](auto space) { return decltype(space)::kUnit; });
     double least = INFINITY;
     for (int64_t i = 0; weights && i < rows.n_rows(); ++i)
@@ -29,12 +29,12 @@ Candidates::Candidates(const Rows& rows, const double* weights, const AssignOpti
     if (std::isfinite(least)) least_weight_ = std::max(least * 0x1p-30, std::numeric_limits<double>::min());
 }
 
-void Candidates::start(const Centers& centers, double scale, IndexLimits limits) {
+void Candidates::start(const Centers& centers, double scale, IndexLimits limits, int64_t length) {
     centers_ = &centers;
     limits_ = limits;
     index_.build(centers, scale, limits, options_.n_threads);
     const int64_t n = rows_.n_rows();
-    length_ = std::min(length_, centers.size());
+    length_ = length;
     lists_.resize(n * length_);
     grown_.clear();
     sizes_.assign(n, 0);

@@ -23,11 +23,12 @@ struct Candidate {
 
 class Candidates {
 public:
-    // `weights` may be null. A list has `length` entries, unless more are asked for.
-    Candidates(const Rows& rows, const double* weights, const AssignOptions& options, int64_t length);
+    // `weights` may be null.
+    Candidates(const Rows& rows, const double* weights, const AssignOptions& options);
 
-    // By these centers from now on; there are no lists yet. The centers must stay as they are.
-    void start(const Centers& centers, double scale, IndexLimits limits);
+    // By these centers from now on, which must stay as they are; there are no lists yet. A list has `length` entries,
+    // at most as many as there are centers, unless more are asked for.
+    void start(const Centers& centers, double scale, IndexLimits limits, int64_t length);
     // Lists the `length` clusters of lowest cost + price for these rows (ascending); the cluster of the row's label is
     // one of them in any case, where labels are given.
     void find(const std::vector<int64_t>& ids, const std::vector<double>& prices, const int32_t* labels,
@@ -50,7 +51,7 @@ public:
 
     int64_t n_rows() const { return rows_.n_rows(); }
     int64_t n_clusters() const { return centers_->size(); }
-    int64_t length() const { return std::min(length_, n_clusters()); }
+    int64_t length() const { return length_; }
     int64_t distances() const { return distances_; }  // since the start
     int n_threads() const { return options_.n_threads; }
 
@@ -88,7 +89,7 @@ private:
     double least_weight_ = 1;  // stands for no weight: less than any that counts
     AssignOptions options_;
     bool unit_;
-    int64_t length_;
+    int64_t length_ = 0;
     const Centers* centers_ = nullptr;
     CenterIndex index_;
     IndexLimits limits_;

@@ -14,6 +14,7 @@ namespace sparsecluster {
 
 namespace {
 
+constexpr double kTie = 0x1p-40;
 // Rows whose lists are made anew at a time: so many, or this share of those that were looked at.
 constexpr int64_t kLeastToList = 64, kShareToList = 16;
 // Of the clusters, the share whose distances to all rows are computed, so that bounds follow the prices of the others.
@@ -172,25 +173,41 @@ private:
             relax(unlisted_, distance + std::max(0.0, exits_[node] - prices_[node]), {node, -1});
     }
 
-    // Takes one row of excess along the path, unless another path took part of it away.
+    // Takes rows of excess along the path, as many as can go at no cost; none where another path took part of it away.
     void send(int64_t sink) {
         int64_t source = sink;
-        for (; parent_[source].from >= 0; source = parent_[source].from) {
-            const int64_t node = source;
-            const Step& step = parent_[node];
-            if (step.row >= 0 && plan_.labels[step.row] != step.from) return;
-            if (node == pool_ && flow_[step.from] >= plan_.bounds.most) return;
-            if (step.from == pool_ && flow_[node] <= plan_.bounds.least) return;
+        while (parent_[source].from >= 0) source = parent_[source].from;
+        for (bool again = false; excess_[source] > 0 && excess_[sink] < 0 && open(sink, again); again = true) {
+            for (int64_t node = sink; node != source; node = parent_[node].from) {
+                const Step& step = parent_[node];
+                if (step.row >= 0) move(step.row, step.from, node);
+                if (node == pool_) ++flow_[step.from];
+                if (step.from == pool_) --flow_[node];
+            }
+            progress_ = true;
+            --excess_[source];
+            ++excess_[sink];
         }
-        if (excess_[source] <= 0) return;
-        for (int64_t node = sink; node != source; node = parent_[node].from) {
-            const Step& step = parent_[node];
-            if (step.row >= 0) move(step.row, step.from, node);
-            if (node == pool_) ++flow_[step.from];
-            if (step.from == pool_) --flow_[node];
+    }
+
+    // Whether a row can still go all the way to the sink; `again` looks for other rows than those before.
+    bool open(int64_t sink, bool again) {
+        for (int64_t node = sink; parent_[node].from >= 0; node = parent_[node].from) {
+            Step& step = parent_[node];
+            if (node == pool_ && flow_[step.from] >= plan_.bounds.most) return false;
+            if (step.from == pool_ && flow_[node] <= plan_.bounds.least) return false;
+            if (step.row < 0) continue;
+            if (again) {
+                const std::vector<Arc>& arcs = arcs_from(step.from);
+                const auto arc = std::find_if(arcs.begin(), arcs.end(), [&](const Arc& one) { return one.to == node; });
+                const double price = prices_[node] - prices_[step.from];
+                if (arc == arcs.end() || arc->rise + price > kTie * (std::abs(arc->rise) + std::abs(price)))
+                    return false;
+                step.row = arc->row;
+            }
+            if (plan_.labels[step.row] != step.from) return false;
         }
-        --excess_[source];
-        ++excess_[sink];
+        return true;
     }
 
     void move(int64_t row, int64_t from, int64_t to) {
@@ -204,9 +221,11 @@ private:
         known_[from] = known_[to] = 0;
     }
 
-    // The search came to where a row may prefer what is not on its list.
+    // The search came to where a row may prefer what is not on its list. Better bounds alone may lead to the same place
+    // again, where prices rise little by little, so there are longer lists if no row got on its way in between.
     void look_beyond() {
-        if (!tighten_bounds()) make_lists_anew();
+        if (!progress_ || !tighten_bounds()) make_lists_anew();
+        progress_ = false;
     }
 
     // Bounds by the prices as they are now; false where that would change little.
@@ -270,6 +289,7 @@ private:
     std::vector<double> exits_;
     std::vector<char> known_;
     std::vector<int32_t> slot_;
+    bool progress_ = true;                       // since bounds or lists were last made anew
     std::vector<double> distance_;               // of the search that goes on
     std::vector<Step> parent_;
     std::vector<int64_t> settled_, reached_;
