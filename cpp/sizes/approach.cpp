@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kTie = 0x1p-40;
 constexpr int64_t kRowsOfBlock = 1024;
-// What is left of the misplaced rows after so many passes must be less than this; else shortest paths do the rest.
-constexpr int kPasses = 4;
+// Shortest paths do the rest when so many rounds of so many passes have left more than this share of the misplaced rows.
+constexpr int kStale = 3, kPasses = 4;
 constexpr double kEnoughGain = 0.9;
 
 // Between the values at places n - 1 and n in ascending order; the order of `values` changes.
@@ -39,8 +39,8 @@ public:
         std::vector<double> prices = plan_.prices;
         // Prices that are raised alone never pass those of an optimum, nor do those that are lowered alone; both at
         // once might go to and fro.
-        for (int64_t before = INT64_MAX; fewest > enough() && double(fewest) < kEnoughGain * double(before);) {
-            before = fewest;
+        for (int stale = 0; fewest > enough() && stale < kStale;) {
+            const int64_t before = fewest;
             for (int pass = 0; pass < kPasses && fewest > enough(); ++pass) {
                 if (pass % 2 == 0 ? !raise() : !lower()) continue;
                 label_all();
@@ -49,6 +49,7 @@ public:
                     prices = plan_.prices;
                 }
             }
+            stale = double(fewest) < kEnoughGain * double(before) ? 0 : stale + 1;
             poll_interrupt();
         }
         if (prices == plan_.prices) return;
@@ -141,15 +142,18 @@ private:
                 if (missing[one.cluster] > 0 && one.cluster != plan_.labels[i])
                     gaps[one.cluster].push_back(
                         std::max(0.0, one.cost + plan_.prices[one.cluster] - best_[i]));
+        // Rows that do not list a cluster may prefer it as well, where their lists end too soon.
+        std::vector<double> slacks(candidates_.n_rows());
+        for (int64_t i = 0; i < candidates_.n_rows(); ++i) slacks[i] = candidates_.beyond(i) - best_[i];
+        std::sort(slacks.begin(), slacks.end());
         std::vector<int32_t> unlisted;
         std::vector<int64_t> wanted;
         std::vector<double> by(n_clusters, 0.0);
         for (int64_t k = 0; k < n_clusters; ++k) {
             if (missing[k] == 0) continue;
-            if (int64_t(gaps[k].size()) >= missing[k]) {
-                by[k] = between(gaps[k], missing[k]);
-                continue;
-            }
+            const bool listed = int64_t(gaps[k].size()) >= missing[k];
+            if (listed) by[k] = between(gaps[k], missing[k]);
+            if (listed && std::lower_bound(slacks.begin(), slacks.end(), by[k]) - slacks.begin() <= missing[k]) continue;
             unlisted.push_back(int32_t(k));
             wanted.push_back(missing[k]);
         }

@@ -20,12 +20,15 @@ constexpr int64_t kLeastToList = 64, kShareToList = 16;
 // Of the clusters, the share whose distances to all rows are computed, so that bounds follow the prices of the others.
 constexpr int64_t kShareToMeasure = 8;
 
-// A row that can go from a cluster to another, at the lowest rise of the cost among all that can.
+// The row that can go from a cluster to another at the lowest rise of the cost; infinite where there is none.
 struct Arc {
     double rise;
     int64_t row;
     int32_t to;
 };
+
+// All rows of an arc, the lowest rise on top. Those that have left the cluster are taken off when they come there.
+using Heap = std::vector<std::pair<double, int64_t>>;
 
 // The nodes are the clusters, a pool, and what is not listed. `flow` is how many rows a cluster is taken to have
 // towards the pool, always within the bounds; what it has above that is its excess. A cluster may pass its excess on to
@@ -48,8 +51,11 @@ public:
           places_(candidates.n_rows()),
           listed_(candidates.n_rows(), 0),
           arcs_(n_clusters_),
+          heaps_(n_clusters_),
           exits_(n_clusters_),
           known_(n_clusters_, 0),
+          fresh_(n_clusters_, 0),
+          bounded_(n_clusters_, 0),
           slot_(n_clusters_, -1),
           distance_(n_clusters_ + 2),
           parent_(n_clusters_ + 2) {
@@ -85,29 +91,63 @@ private:
 
     // The arcs from a cluster, one to each that a row of it lists; and how far unlisted clusters are at least.
     const std::vector<Arc>& arcs_from(int64_t k) {
-        std::vector<Arc>& arcs = arcs_[k];
-        if (known_[k]) return arcs;
-        arcs.clear();
-        exits_[k] = INFINITY;
-        for (int64_t i : members_[k]) {
-            const auto list = candidates_.of(i);
-            const double own = own_cost(list, k);
-            exits_[k] = std::min(exits_[k], candidates_.beyond(i) - own);
-            for (const Candidate& one : list) {
-                if (one.cluster == k) continue;
-                int32_t& slot = slot_[one.cluster];
-                if (slot < 0) {
-                    slot = int32_t(arcs.size());
-                    arcs.push_back({INFINITY, -1, one.cluster});
-                }
-                Arc& arc = arcs[slot];
-                const double rise = one.cost - own;
-                if (rise < arc.rise || (rise == arc.rise && i < arc.row)) arc = {rise, i, one.cluster};
-            }
+        if (!known_[k]) {
+            arcs_[k].clear();
+            heaps_[k].clear();
+            for (int64_t i : members_[k])
+                add(k, i, [](Heap& heap, double rise, int64_t row) { heap.push_back({rise, row}); });
+            for (const Arc& arc : arcs_[k]) slot_[arc.to] = -1;
+            for (Heap& heap : heaps_[k]) std::make_heap(heap.begin(), heap.end(), std::greater<>());
+            known_[k] = 1;
+            fresh_[k] = 0;
         }
-        for (const Arc& arc : arcs) slot_[arc.to] = -1;
-        known_[k] = 1;
-        return arcs;
+        if (!fresh_[k]) {
+            for (size_t a = 0; a < arcs_[k].size(); ++a) refresh(k, arcs_[k][a], heaps_[k][a]);
+            fresh_[k] = 1;
+        }
+        if (!bounded_[k]) {
+            exits_[k] = INFINITY;
+            for (int64_t i : members_[k])
+                exits_[k] = std::min(exits_[k], candidates_.beyond(i) - own_cost(candidates_.of(i), k));
+            bounded_[k] = 1;
+        }
+        return arcs_[k];
+    }
+
+    void refresh(int64_t k, Arc& arc, Heap& heap) const {
+        while (!heap.empty() && plan_.labels[heap.front().second] != k) {
+            std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+            heap.pop_back();
+        }
+        arc = heap.empty() ? Arc{INFINITY, -1, arc.to} : Arc{heap.front().first, heap.front().second, arc.to};
+    }
+
+    // A row comes to a cluster whose arcs are known.
+    void join(int64_t k, int64_t row) {
+        for (size_t a = 0; a < arcs_[k].size(); ++a) slot_[arcs_[k][a].to] = int32_t(a);
+        add(k, row, [](Heap& heap, double rise, int64_t i) {
+            heap.push_back({rise, i});
+            std::push_heap(heap.begin(), heap.end(), std::greater<>());
+        });
+        for (const Arc& arc : arcs_[k]) slot_[arc.to] = -1;
+        fresh_[k] = 0;
+    }
+
+    // Adds a row to the heaps of a cluster, by the slots that are set.
+    template <class Push>
+    void add(int64_t k, int64_t row, const Push& push) {
+        const auto list = candidates_.of(row);
+        const double own = own_cost(list, k);
+        for (const Candidate& one : list) {
+            if (one.cluster == k) continue;
+            int32_t& slot = slot_[one.cluster];
+            if (slot < 0) {
+                slot = int32_t(arcs_[k].size());
+                arcs_[k].push_back({INFINITY, -1, one.cluster});
+                heaps_[k].emplace_back();
+            }
+            push(heaps_[k][slot], one.cost - own, row);
+        }
     }
 
     static double own_cost(std::span<const Candidate> list, int64_t k) {
@@ -201,8 +241,8 @@ private:
                 const std::vector<Arc>& arcs = arcs_from(step.from);
                 const auto arc = std::find_if(arcs.begin(), arcs.end(), [&](const Arc& one) { return one.to == node; });
                 const double price = prices_[node] - prices_[step.from];
-                if (arc == arcs.end() || arc->rise + price > kTie * (std::abs(arc->rise) + std::abs(price)))
-                    return false;
+                if (arc == arcs.end() || arc->row < 0) return false;
+                if (arc->rise + price > kTie * (std::abs(arc->rise) + std::abs(price))) return false;
                 step.row = arc->row;
             }
             if (plan_.labels[step.row] != step.from) return false;
@@ -218,7 +258,8 @@ private:
         places_[row] = int64_t(members_[to].size());
         members_[to].push_back(row);
         plan_.labels[row] = int32_t(to);
-        known_[from] = known_[to] = 0;
+        if (known_[to]) join(to, row);
+        fresh_[from] = bounded_[to] = 0;
     }
 
     // The search came to where a row may prefer what is not on its list. Better bounds alone may lead to the same place
@@ -242,7 +283,7 @@ private:
             if (rises[k] < *usual) slow.push_back(int32_t(k));
         candidates_.tighten(slow, prices);
         base_ = prices;
-        std::fill(known_.begin(), known_.end(), 0);
+        std::fill(bounded_.begin(), bounded_.end(), 0);
         return true;
     }
 
@@ -267,7 +308,7 @@ private:
             const int64_t i = soonest[s].second, length = int64_t(candidates_.of(i).size());
             by_length[listed_[i] ? 2 * length : length].push_back(i);
             listed_[i] = 1;
-            known_[plan_.labels[i]] = 0;
+            known_[plan_.labels[i]] = bounded_[plan_.labels[i]] = 0;
         }
         const std::vector<double> prices(prices_.begin(), prices_.begin() + n_clusters_);
         for (auto& [length, ids] : by_length) {
@@ -285,9 +326,10 @@ private:
     std::vector<std::vector<int64_t>> members_;  // per cluster, in no order
     std::vector<int64_t> places_;                // per row, among the members of its cluster
     std::vector<char> listed_;                   // per row: whether its list was made anew
-    std::vector<std::vector<Arc>> arcs_;         // per cluster, as its members were when they were last
+    std::vector<std::vector<Arc>> arcs_;         // per cluster, and the heaps that they are the tops of
+    std::vector<std::vector<Heap>> heaps_;
     std::vector<double> exits_;
-    std::vector<char> known_;
+    std::vector<char> known_, fresh_, bounded_;  // per cluster: whether its heaps, its arcs and its exit are up to date
     std::vector<int32_t> slot_;
     bool progress_ = true;                       // since bounds or lists were last made anew
     std::vector<double> distance_;               // of the search that goes on
