@@ -219,14 +219,13 @@ def test_threads_change_nothing(name, metric, threads_for_little_work):
     assert same(fitted(models[2]), fitted(models[0]))
 
 
-def test_simd_levels_change_nothing(simd):
-    X = csr(rows_of("text"), np.float32)
-    model = fit(X, 30, size_min=15, size_max=24, max_iter=5)
-    # The digest of a level is compared with that of numpy's costs, which know no levels.
-    assert kept(model)
-    costs = cdist(dense(X), dense(model.cluster_centers_), "sqeuclidean")
-    found = costs[np.arange(X.shape[0]), model.labels_].sum()
-    np.testing.assert_allclose(found, least_cost(costs, 15, 24), rtol=1e-9)
+@pytest.mark.parametrize("name", ["text", "grid"])
+def test_simd_levels_change_nothing(name, simd, monkeypatch):
+    X = csr(rows_of(name), np.float32)
+    options = {**bounds_for("both", X.shape[0], 70), "max_iter": 5}
+    found = fit(X, 70, **options)
+    monkeypatch.delenv("SPARSECLUSTER_SIMD")
+    assert same(fitted(found), fitted(fit(X, 70, **options)))
 
 
 def test_predict_gives_nearest_centers():
@@ -248,9 +247,11 @@ def test_bounds_and_labels_are_saved(tmp_path):
 
 def test_the_report_names_the_bounds(tmp_path):
     X = csr(rows_of("text"))
-    model = fit(X, 10, size_min=20, size_max=70)
-    page = str(model.report(rows=X))
-    assert "20 to 70 rows" in page
+    fit(X, 10, size_min=20, size_max=70).report(tmp_path / "page.html", X)
+    page = (tmp_path / "page.html").read_text()
+    assert "20 to 70 rows in each cluster" in page
+    assert "by nearest centers" in page
+    assert "other data than" not in page
 
 
 def test_several_runs_keep_the_cheapest():
