@@ -20,6 +20,7 @@ from . import (
     reading,
     scaling,
     size,
+    sizes,
     startup,
 )
 from .harness import Harness
@@ -45,10 +46,11 @@ COMMANDS = {
     "neighbors": neighbors.run,
     "hierarchy": hierarchy.run,
     "size": size.run,
+    "sizes": sizes.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
-TIMEOUTS["neighbors"] = 600.0
+TIMEOUTS["neighbors"] = TIMEOUTS["sizes"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 
