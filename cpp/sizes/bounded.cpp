@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/exact.hpp"
-
 namespace sparsecluster {
 
 namespace {
@@ -27,7 +25,6 @@ int64_t list_length(int64_t n_rows, int64_t n_clusters, int64_t limit) {
 BoundedAssigner::BoundedAssigner(const Rows& rows, const double* weights, SizeBounds bounds, AssignOptions options,
                                  int64_t list_limit, std::vector<double> prices)
     : Assigner(rows, options),
-      weights_(weights),
       bounds_(bounds),
       list_limit_(list_limit),
       candidates_(rows, weights, options),
@@ -45,15 +42,10 @@ AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vect
     stats.distances = candidates_.distances();
     stats.path = "within bounds";
     // Rows change places only where that lowers the cost: otherwise equal assignments could follow in a circle.
-    if (within_bounds(before.data(), centers.size())) {
-        const auto cost = [&](const int32_t* of) {
-            return own_cost(rows_, centers, of, weights_, n_rows_, options_.n_threads);
-        };
-        const double cost_before = cost(before.data());
-        if (!(cost(labels) < cost_before * (1 - kLess))) {
-            std::copy(before.begin(), before.end(), labels);
-            return stats;
-        }
+    if (within_bounds(before.data(), centers.size()) &&
+        !(candidates_.cost(labels) < candidates_.cost(before.data()) * (1 - kLess))) {
+        std::copy(before.begin(), before.end(), labels);
+        return stats;
     }
     for (int64_t i = 0; i < n_rows_; ++i) stats.moved += labels[i] != before[i];
     return stats;

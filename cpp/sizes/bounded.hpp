@@ -27,7 +27,6 @@ protected:
 private:
     bool within_bounds(const int32_t* labels, int64_t n_clusters) const;
 
-    const double* weights_;
     SizeBounds bounds_;
     int64_t list_limit_;
     Candidates candidates_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/exact.hpp"
 #include "core/metric.hpp"
@@ -196,6 +197,26 @@ void Candidates::tighten(const std::vector<int32_t>& clusters, const std::vector
              }
          });
     distances_ += n_rows() * int64_t(clusters.size());
+}
+
+double Candidates::cost(const int32_t* labels) const {
+    std::vector<double> costs(n_rows());
+    std::vector<int64_t> unlisted;
+    for (int64_t i = 0; i < n_rows(); ++i) {
+        const auto list = of(i);
+        const auto own = std::find_if(list.begin(), list.end(),
+                                      [&](const Candidate& one) { return one.cluster == labels[i]; });
+        if (own != list.end())
+            costs[i] = own->cost;
+        else
+            unlisted.push_back(i);
+    }
+    std::vector<double> distance2(unlisted.size());
+    own_distances(rows_, *centers_, labels, unlisted.data(), int64_t(unlisted.size()), distance2.data(),
+                  options_.n_threads);
+    for (size_t u = 0; u < unlisted.size(); ++u)
+        costs[unlisted[u]] = indifferent(unlisted[u]) ? 0.0 : weight(unlisted[u]) * distance2[u];
+    return std::accumulate(costs.begin(), costs.end(), 0.0);
 }
 
 std::vector<double> Candidates::falls_for(const std::vector<int32_t>& clusters, const std::vector<int64_t>& wanted,

@@ -49,6 +49,9 @@ public:
                                   const std::vector<double>& prices, const std::vector<double>& best,
                                   const int32_t* labels);
 
+    // What an assignment costs, added up in row order.
+    double cost(const int32_t* labels) const;
+
     int64_t n_rows() const { return rows_.n_rows(); }
     int64_t n_clusters() const { return centers_->size(); }
     int64_t length() const { return length_; }
