@@ -16,6 +16,11 @@ constexpr int64_t kRowsOfBlock = 1024;
 // Shortest paths do the rest when so many rounds of so many passes have left more than this share of the misplaced rows.
 constexpr int kStale = 3, kPasses = 4;
 constexpr double kEnoughGain = 0.9;
+// Where more than one row in so many is misplaced, all rows are shared out first: stages, turns of each, and the factor by
+// which the temperature falls.
+constexpr int64_t kFew = 4;
+constexpr int kStages = 8, kTurns = 3;
+constexpr double kCooling = 2.5;
 
 // Between the values at places n - 1 and n in ascending order; the order of `values` changes.
 double between(std::vector<double>& values, int64_t n) {
@@ -31,10 +36,8 @@ public:
         : candidates_(candidates), plan_(plan), best_(candidates.n_rows()), margins_(candidates.n_rows()) {}
 
     void run() {
-        std::vector<int64_t> all(candidates_.n_rows());
-        std::iota(all.begin(), all.end(), 0);
-        candidates_.find(all, plan_.prices, nullptr, candidates_.length());
-        label_all();
+        list_all();
+        if (misplaced() > candidates_.n_rows() / kFew) soften();
         int64_t fewest = misplaced();
         std::vector<double> prices = plan_.prices;
         // Prices that are raised alone never pass those of an optimum, nor do those that are lowered alone; both at
@@ -69,6 +72,38 @@ private:
         int64_t sum = 0;
         for (int64_t k = 0; k < candidates_.n_clusters(); ++k) sum += std::abs(plan_.sizes[k] - plan_.wanted(k));
         return sum;
+    }
+
+    void list_all() {
+        std::vector<int64_t> all(candidates_.n_rows());
+        std::iota(all.begin(), all.end(), 0);
+        candidates_.find(all, plan_.prices, nullptr, candidates_.length());
+        label_all();
+    }
+
+    // Where far too many rows are alike they would go from one cluster to the next together. So every row is first
+    // shared out among all clusters, at a temperature that falls; prices by which the shares add up to sizes within the
+    // bounds follow by scaling (Sinkhorn's iteration, with bounds as in Chizat and others 2018).
+    void soften() {
+        const int64_t before = misplaced();
+        const std::vector<double> prices = plan_.prices;
+        double temperature = 0;
+        for (int64_t i = 0; i < candidates_.n_rows(); ++i) temperature += best_[i] - plan_.prices[plan_.labels[i]];
+        temperature /= double(candidates_.n_rows());
+        for (int stage = 0; stage < kStages && temperature > 0; ++stage, temperature /= kCooling)
+            for (int turn = 0; turn < kTurns; ++turn) {
+                const std::vector<double> shares = candidates_.shares(plan_.prices, temperature);
+                for (size_t k = 0; k < shares.size(); ++k) {
+                    double& price = plan_.prices[k];
+                    const double full = price + temperature * std::log(shares[k] / double(plan_.bounds.most));
+                    const double least = price + temperature * std::log(shares[k] / double(plan_.bounds.least));
+                    price = full > 0 ? full : std::min(least, 0.0);
+                }
+            }
+        list_all();
+        if (misplaced() <= before) return;
+        plan_.prices = prices;
+        list_all();
     }
 
     // Gives every row the label that it prefers. Lists are made anew where they are too short to tell.

@@ -199,6 +199,38 @@ void Candidates::tighten(const std::vector<int32_t>& clusters, const std::vector
     distances_ += n_rows() * int64_t(clusters.size());
 }
 
+std::vector<double> Candidates::shares(const std::vector<double>& prices, double temperature) {
+    constexpr double kWhole = 0x1p30, kNothing = 20;
+    const int64_t n = n_clusters();
+    std::vector<std::vector<int64_t>> sums(std::max(options_.n_threads, 1), std::vector<int64_t>(n, 0));
+    const double twice = 2 / (index_.scale * index_.scale);
+    scan(rows_, index_, nullptr, n_rows(), options_.n_threads, scans_,
+         [&](const Scanned& scanned, const auto&, int thread) {
+             const int64_t i = scanned.row;
+             const double by_score = indifferent(i) ? 0.0 : weight(i) * twice;
+             std::vector<double>& keys = scratches_[thread].keys;
+             keys.resize(n);
+             double best = INFINITY, total = 0;
+             for (int64_t k = 0; k < n; ++k) {
+                 keys[k] = (prices[k] - by_score * double(scanned.scores[k])) / temperature;
+                 best = std::min(best, keys[k]);
+             }
+             for (int64_t k = 0; k < n; ++k) {
+                 keys[k] = keys[k] - best < kNothing ? std::exp(best - keys[k]) : 0.0;
+                 total += keys[k];
+             }
+             for (int64_t k = 0; k < n; ++k)
+                 if (keys[k] > 0) sums[thread][k] += int64_t(keys[k] / total * kWhole);
+         });
+    distances_ += n_rows() * n;
+    std::vector<double> shares(n);
+    for (int64_t k = 0; k < n; ++k) {
+        for (size_t thread = 1; thread < sums.size(); ++thread) sums[0][k] += sums[thread][k];
+        shares[k] = double(std::max<int64_t>(sums[0][k], 1)) / kWhole;
+    }
+    return shares;
+}
+
 double Candidates::cost(const int32_t* labels) const {
     std::vector<double> costs(n_rows());
     std::vector<int64_t> unlisted;

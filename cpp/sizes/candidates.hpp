@@ -49,6 +49,9 @@ public:
                                   const std::vector<double>& prices, const std::vector<double>& best,
                                   const int32_t* labels);
 
+    // How many rows each cluster gets if every row is shared out among all, by cost + price: a share falls by a factor of e
+    // with every `temperature`. To the precision of the kernels; added up in integers.
+    std::vector<double> shares(const std::vector<double>& prices, double temperature);
     // What an assignment costs, added up in row order.
     double cost(const int32_t* labels) const;
 

@@ -1,8 +1,10 @@
 // Assignment within size bounds: the bounds hold, and no exchange of rows among clusters lowers the cost.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
+#include "core/metric.hpp"
 #include "sizes/bounded.hpp"
 #include "tests/check.hpp"
 
@@ -44,8 +46,14 @@ void check_bounds(const Table& table, const Recipe& recipe, Metric metric) {
     const int64_t n = table.n_rows, n_clusters = recipe.n_clusters;
     Centers centers;
     centers.n_features = table.n_features;
-    for (int64_t k = 0; k < n_clusters; ++k)
-        centers.items.push_back(center_at(table.row((k * 5 + 1) % n), table.n_features));
+    for (int64_t k = 0; k < n_clusters; ++k) {
+        Center center = center_at(table.row((k * 5 + 1) % n), table.n_features);
+        if (metric == Metric::cosine) {
+            if (center.size() == 0) center = {{int32_t(k % table.n_features)}, {1.0}, 1.0};
+            to_unit_length(center);
+        }
+        centers.items.push_back(std::move(center));
+    }
     const std::vector<double> weights = make_weights(n);
     std::vector<double> costs = naive_distances(table, centers);
     for (int64_t p = 0; recipe.weighted && p < n * n_clusters; ++p) costs[p] *= weights[p / n_clusters];
