@@ -16,9 +16,9 @@ constexpr int64_t kRowsOfBlock = 1024;
 // Shortest paths do the rest when so many rounds of so many passes have left more than this share of the misplaced rows.
 constexpr int kStale = 3, kPasses = 4;
 constexpr double kEnoughGain = 0.9;
-// Where more than one row in so many is misplaced, all rows are shared out first: stages, turns of each, and the factor by
-// which the temperature falls.
-constexpr int64_t kFew = 4;
+// Where more than one row in so many is misplaced, and rows are many, all of them are shared out first: stages, turns of
+// each, and the factor by which the temperature falls.
+constexpr int64_t kFew = 4, kMany = 10'000;
 constexpr int kStages = 8, kTurns = 3;
 constexpr double kCooling = 2.5;
 
@@ -37,7 +37,7 @@ public:
 
     void run() {
         list_all();
-        if (misplaced() > candidates_.n_rows() / kFew) soften();
+        if (candidates_.n_rows() >= kMany && misplaced() > candidates_.n_rows() / kFew) soften();
         int64_t fewest = misplaced();
         std::vector<double> prices = plan_.prices;
         // Prices that are raised alone never pass those of an optimum, nor do those that are lowered alone; both at

@@ -219,6 +219,15 @@ def test_threads_change_nothing(name, metric, threads_for_little_work):
     assert same(fitted(models[2]), fitted(models[0]))
 
 
+@pytest.mark.slow
+def test_many_rows_in_few_clusters_are_shared_out(threads_for_little_work):
+    X = csr(np.random.default_rng(0).exponential(size=(10_500, 2)) ** 4)
+    models = [fit(X, 60, size_max=190, max_iter=2, n_threads=n) for n in (1, 3)]
+    assert kept(models[0])
+    assert sizes(fit(X, 60, max_iter=1).labels_, 60).max() > 10 * 190
+    assert same(fitted(models[1]), fitted(models[0]))
+
+
 @pytest.mark.parametrize("name", ["text", "grid"])
 def test_simd_levels_change_nothing(name, simd, monkeypatch):
     X = csr(rows_of(name), np.float32)
