@@ -85,7 +85,6 @@ void check_sizes(const char* level) {
     const Recipe recipes[] = {
         {"sizes sparse", 90, 60, 7, 0.1},
         {"sizes of many clusters", 120, 40, 40, 0.2},
-        {"sizes weighted", 80, 30, 25, 0.2, 0, false, true, true},
         {"sizes ties", 70, 5, 20, 0.5, 0, true},
         {"sizes dense", 60, 7, 30, 1.0, 0, false, false},
         {"sizes one cluster", 12, 6, 1, 0.5},
