@@ -18,12 +18,12 @@ bool can_improve(const std::vector<double>& costs, const std::vector<int32_t>& l
                  const std::vector<int64_t>& sizes, SizeBounds bounds) {
     const int64_t n = n_clusters + 1;
     std::vector<double> step(n * n, INFINITY);
-    double scale = 0;
+    // Roundings must not make a round: the search below would double it with every cluster that it goes through.
+    const double rounding = 1e-12 * *std::max_element(costs.begin(), costs.end());
     for (size_t i = 0; i < labels.size(); ++i)
         for (int64_t k = 0; k < n_clusters; ++k) {
             double& to = step[labels[i] * n + k];
-            to = std::min(to, costs[i * n_clusters + k] - costs[i * n_clusters + labels[i]]);
-            scale = std::max(scale, costs[i * n_clusters + k]);
+            to = std::min(to, costs[i * n_clusters + k] - costs[i * n_clusters + labels[i]] + rounding);
         }
     for (int64_t k = 0; k < n_clusters; ++k) {
         if (sizes[k] < bounds.most) step[k * n + n_clusters] = 0;
@@ -34,7 +34,7 @@ bool can_improve(const std::vector<double>& costs, const std::vector<int32_t>& l
             for (int64_t to = 0; to < n; ++to)
                 step[from * n + to] = std::min(step[from * n + to], step[from * n + via] + step[via * n + to]);
     for (int64_t k = 0; k < n; ++k)
-        if (step[k * n + k] < -1e-9 * scale) return true;
+        if (step[k * n + k] < 0) return true;
     return false;
 }
 
@@ -85,6 +85,7 @@ void check_sizes(const char* level) {
     const Recipe recipes[] = {
         {"sizes sparse", 90, 60, 7, 0.1},
         {"sizes of many clusters", 120, 40, 40, 0.2},
+        {"sizes weighted", 80, 30, 25, 0.2, 0, false, true, true},
         {"sizes ties", 70, 5, 20, 0.5, 0, true},
         {"sizes dense", 60, 7, 30, 1.0, 0, false, false},
         {"sizes one cluster", 12, 6, 1, 0.5},
