@@ -21,6 +21,7 @@ from . import (
     reading,
     scaling,
     size,
+    sizes,
     startup,
     trees,
 )
@@ -48,11 +49,12 @@ COMMANDS = {
     "hierarchy": hierarchy.run,
     "evaluation": evaluation.run,
     "size": size.run,
+    "sizes": sizes.run,
     "trees": trees.run,
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
-TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = TIMEOUTS["evaluation"] = 600.0
+TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = TIMEOUTS["evaluation"] = TIMEOUTS["sizes"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 

@@ -38,6 +38,7 @@ void bind_kmeans(nb::module_& m);
 void bind_minibatch(nb::module_& m);
 void bind_neighbors(nb::module_& m);
 void bind_seeding(nb::module_& m);
+void bind_sizes(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
 

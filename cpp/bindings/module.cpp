@@ -60,6 +60,7 @@ NB_MODULE(_core, m) {
     bind_minibatch(m);
     bind_neighbors(m);
     bind_seeding(m);
+    bind_sizes(m);
     bind_text(m);
     bind_hierarchy(m);
     bind_tree(m);

@@ -372,6 +372,7 @@ int main() {
         check_nested(level);
         check_minibatch(level);
         check_neighbors(level);
+        check_sizes(level);
     }
     check_faults();
     check_hierarchy();

@@ -27,6 +27,7 @@ void check_nested(const char* level);
 void check_minibatch(const char* level);
 void check_neighbors(const char* level);
 void check_evaluation();
+void check_sizes(const char* level);
 void check_faults();
 void check_hierarchy();
 void check_projection();

@@ -95,6 +95,10 @@ def test_choices_are_those_that_the_library_takes(estimator, name, one):
             SphericalKMeans(zero_rows="first", memory_limit="1GB"),
         ),
         (
+            ["--size-min", 28, "--size-max", 31],
+            KMeans(size_min=28, size_max=31),
+        ),
+        (
             ["--minibatch", "--schedule", "sculley", "--batch-size", 20, "--max-no-improvement", 4],
             MiniBatchKMeans(schedule="sculley", batch_size=20, max_no_improvement=4),
         ),
@@ -148,6 +152,13 @@ def test_options_reach_the_estimator(run, arguments, expected):
         (
             ["--minibatch", "--center-l1", 2, "--projection", "exact", "--projection-epsilon", 0.1],
             "--projection-epsilon has no effect with --projection exact.",
+        ),
+        (["--minibatch", "--size-max", 40], "--size-max cannot be combined with --minibatch."),
+        (["--size-min", 0], "--size-min must be an integer of at least 1, got 0."),
+        (["--size-min", 9, "--size-max", 8], "--size-min 9 is larger than --size-max 8."),
+        (
+            ["--size-max", 40, "--algorithm", "elkan"],
+            "--algorithm elkan cannot be combined with --size-min or --size-max",
         ),
         (["--zero-rows", "first"], "--zero-rows needs --metric cosine."),
         (["--every", "5m"], "--checkpoint-every needs --checkpoint."),

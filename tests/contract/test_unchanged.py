@@ -201,7 +201,7 @@ def test_callback_gets_every_record(case):
 def test_true_answer_of_a_callback_ends_the_fit(case):
     estimator = quietly(case.make(callback=lambda record: True).fit, SPARSE)
     assert estimator.n_iter_ == 1
-    assert same(estimator.labels_, estimator.predict(SPARSE))
+    assert not case.offers("centers") or same(estimator.labels_, estimator.predict(SPARSE))
 
 
 @every_estimator("callback")

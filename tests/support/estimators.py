@@ -52,6 +52,8 @@ OTHER_ROWS = small_rows(80, 20, seed=1)
 N_CLUSTERS = 5
 CLUSTERS = {"n_clusters": N_CLUSTERS, "random_state": 0}
 COMMON = "predict transform weights names save centers callback memory_limit threads"
+# Labels within size bounds are not those that `predict` gives.
+BOUNDED = COMMON.replace(" centers", "")
 # With copies in place of weights other rows are drawn, so the clusters come in another order.
 # scikit-learn's own estimators fail these two as well.
 DRAWN_BY_POSITION = {
@@ -95,6 +97,20 @@ ESTIMATORS = [
         checked=[{"metric": "cosine", "zero_rows": "first"}],
         expected_failed=DRAWN_BY_POSITION,
         any_order={"init": ROWS[:N_CLUSTERS]},
+    ),
+    Entry(
+        KMeans,
+        f"{BOUNDED} checkpoint",
+        {"bounded": CLUSTERS | {"size_min": 10, "size_max": 30}},
+        checked=[{"n_clusters": 3, "size_max": 1000}],
+        expected_failed=DRAWN_BY_POSITION,
+    ),
+    Entry(
+        SphericalKMeans,
+        f"{BOUNDED} checkpoint cosine",
+        {"bounded": CLUSTERS | {"size_max": 26, "n_init": 2}},
+        checked=[{"size_min": 1, "zero_rows": "first"}],
+        expected_failed=DRAWN_BY_POSITION,
     ),
     Entry(
         SphericalKMeans,

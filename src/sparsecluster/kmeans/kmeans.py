@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
-from sparsecluster.kmeans import assignment, refine
+from sparsecluster.kmeans import assignment, refine, sizes
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.cluster_terms import cluster_weights
@@ -25,7 +25,7 @@ from sparsecluster.kmeans.setting import told
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
-from sparsecluster.rows.parameters import By, Choice, Flag
+from sparsecluster.rows.parameters import By, Choice, Flag, integer
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run import restarts
 from sparsecluster.run.history import Callback, IterationRecord, Reporter
@@ -40,6 +40,8 @@ DECIDING = (
     "init",
     "init_options",
     "n_init",
+    "size_min",
+    "size_max",
     "refine",
     "max_iter",
     "tol",
@@ -77,6 +79,13 @@ class KMeans(MergingEstimator):
         How rows are assigned; all give the same labels, but differ in speed and memory. "elkan",
         center by center, and "elkan-rows", in the original order, keep a float per row and cluster.
         "block-max" rules out blocks of centers by their largest values, where X is not negative.
+    size_min : int or None, default=None
+        Fewest rows of a cluster in `labels_`; with either bound at least 1. With bounds, of all
+        ways to share the rows out within them each iteration takes one of the lowest cost, from
+        lists of candidates for each row. Weights count in the cost; in the sizes a row is a row.
+        `algorithm` has to be "auto". `predict` does not keep the bounds: it gives nearest centers.
+    size_max : int or None, default=None
+        Most rows of a cluster in `labels_`.
     refine : {"first-variation"} or None, default=None
         What to do when a run has settled: "first-variation" moves single rows while that lowers the
         cost. It counts how both centers follow, in turns with further iterations: a lower cost for
@@ -119,7 +128,8 @@ class KMeans(MergingEstimator):
     cluster_centers_ : csr_array or ndarray of shape (n_clusters_, n_features)
         The means, in float64; a CSR array for sparse and an ndarray for dense input.
     labels_ : ndarray of shape (n_samples,), int32
-        Nearest center of each row; always equal to ``predict(X)``.
+        Nearest center of each row, equal to ``predict(X)``; with `size_min` or `size_max` the
+        cluster of each row within the bounds.
     cluster_weights_ : ndarray of shape (n_clusters_,)
         Weight of the rows of each cluster.
     inertia_ : float
@@ -164,6 +174,8 @@ class KMeans(MergingEstimator):
 
     _parameters = CenterEstimator._parameters | {
         "algorithm": Choice(_core.ALGORITHMS),
+        "size_min": integer(1).optional,
+        "size_max": integer(1).optional,
         "refine": Choice(refine.METHODS).optional,
         "checkpoint_every": By(seconds),
         "copy_x": Flag(),
@@ -180,6 +192,8 @@ class KMeans(MergingEstimator):
         init_options: dict[str, Any] | None = None,
         n_init: int | str = 1,
         algorithm: str = "auto",
+        size_min: int | None = None,
+        size_max: int | None = None,
         refine: str | None = None,
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -199,6 +213,8 @@ class KMeans(MergingEstimator):
         self.init_options = init_options
         self.n_init = n_init
         self.algorithm = algorithm
+        self.size_min = size_min
+        self.size_max = size_max
         self.refine = refine
         self.max_iter = max_iter
         self.tol = tol
@@ -210,6 +226,12 @@ class KMeans(MergingEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.copy_x = copy_x
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        sizes.check_parameters(
+            self.size_min, self.size_max, algorithm=self.algorithm, refine=self.refine
+        )
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
@@ -232,12 +254,14 @@ class KMeans(MergingEstimator):
         started = time.perf_counter()
         self.check_parameters()
         rows = self._rows_to_fit(X)
+        bounds = sizes.bounds_of(self.size_min, self.size_max, rows.n_rows, self.n_clusters)
         weights = check_weights(sample_weight, rows)
         names = check_feature_names(feature_names, rows.n_features)
         setting = self._setting(rows, weights, check_random_state(self.random_state))
         algorithm = assignment.choose_algorithm(
             self.algorithm, rows, self.n_clusters, setting.memory_limit
         )
+        algorithm = algorithm if bounds is None else sizes.ALGORITHM
         init, points = self.init, rows
         # A function gets X as it is.
         occurring = None if callable(init) else Columns.occurring(rows, self._given_centers(rows))
@@ -255,6 +279,7 @@ class KMeans(MergingEstimator):
             setting=setting,
             columns=columns,
             algorithm=algorithm,
+            bounds=bounds,
             max_iter=self.max_iter,
             tolerance=self.tol * columns.mean_variance,
             shown=shown,
@@ -330,6 +355,8 @@ class KMeans(MergingEstimator):
             centers = starting_centers(
                 init, task.rows, self.n_clusters, task.setting, self.init_options
             )
+            if task.bounds is not None:
+                centers = sizes.with_all_clusters(centers, self.n_clusters)
             state = RunState.at(centers, time.perf_counter() - started)
             self._show(f"Initialization complete, run {task.run}")
             if keeper:

@@ -17,6 +17,7 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import make_assigner
 from sparsecluster.kmeans.empty import refill, warn_if_fewer
 from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.sizes import SizeBounds
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord
@@ -34,6 +35,7 @@ class Task:
     setting: SeedSetting
     columns: _core.ColumnStats
     algorithm: str = "auto"
+    bounds: SizeBounds | None = None  #: of the sizes of clusters
     max_iter: int = 300
     tolerance: float = 0.0  #: of the sum of the squared shifts of the centers (eq. A.1)
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
@@ -68,6 +70,7 @@ class Loop:
         self.history = list(start.history)
         self._seeding_seconds = start.seeding_seconds
         self.settled = self.near = self.stopped = False
+        self._prices = start.prices
         self._begin(centers_.to_core(start.centers))
         self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
         if start.labels is not None:
@@ -78,7 +81,11 @@ class Loop:
     def _begin(self, centers: _core.Centers) -> None:
         task = self.task
         self.centers, self._shift = centers, np.zeros(0)
-        self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
+        self._assigner: Any
+        if task.bounds is None:
+            self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
+        else:
+            self._assigner = task.bounds.assigner(task.rows, task.setting, self._prices)
         self._sums = _core.Sums(
             task.rows.core,
             task.columns,
@@ -100,6 +107,7 @@ class Loop:
         setting, labels = self.task.setting, self.labels[:n_rows]
         weights = None if setting.weights is None else setting.weights[: len(labels)]
         found = self._assigner.assign(self.centers, self._shift, labels)
+        self._prices = getattr(self._assigner, "prices", None)
         assigned = time.perf_counter()
         refilled = self._refill(labels, weights)
         refilling = time.perf_counter() - assigned
@@ -131,6 +139,8 @@ class Loop:
     def _refill(self, labels: np.ndarray, weights: np.ndarray | None) -> list[int]:
         """Rows that went into clusters that were empty; a cluster that nothing can fill goes."""
         rows = self.task.rows
+        if self.task.bounds is not None:
+            return []  # none is empty
         refilled, hopeless = refill(rows, self.centers, labels, weights, self.task.setting)
         for row in refilled:
             self._assigner.forget(row)
@@ -143,6 +153,7 @@ class Loop:
         return RunState(
             centers=centers_.from_core(self.centers),
             labels=self.labels.copy(),
+            prices=self._prices,
             history=list(self.history),
             seeding_seconds=self._seeding_seconds,
         )
@@ -161,7 +172,7 @@ class Loop:
             return setting.metric.error2(error2, mean_norm2), self._shift
 
     def finish(self) -> RunState:
-        """The end of the run: every label is that of the nearest center."""
+        """The end of the run: every label is that of the nearest center, within the bounds."""
         if not self.settled:
             # The centers moved after the labels were given: give them again.
             self._assigner.assign(self.centers, self._shift, self.labels)

@@ -14,8 +14,9 @@ class SphericalKMeans(KMeans):
 
     Parameters
     ----------
-    n_clusters, metric, zero_rows, init, init_options, n_init, algorithm, refine, max_iter, tol, \
-    random_state, n_threads, memory_limit, verbose, callback, checkpoint, checkpoint_every, copy_x
+    n_clusters, metric, zero_rows, init, init_options, n_init, algorithm, size_min, size_max, \
+    refine, max_iter, tol, random_state, n_threads, memory_limit, verbose, callback, checkpoint, \
+    checkpoint_every, copy_x
         As for :class:`~sparsecluster.KMeans`; `init` may also be "spkm++". Centers that are given
         are taken at unit length.
 

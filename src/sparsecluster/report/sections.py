@@ -48,6 +48,7 @@ def making(content: Content, version: str) -> list[tuple[str, str]]:
     lines = [
         ("model", f"{kind}; this page by sparsecluster {version}"),
         ("parameters", chosen_parameters(estimator)),
+        *size_lines(estimator),
         *recipe_lines(estimator.recipe),
     ]
     if content.survey is not None:
@@ -69,6 +70,15 @@ def chosen_parameters(estimator: Any) -> str:
 def _shortly(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return f"given, {' × '.join(f'{n:,}' for n in shape)}" if shape else shorten(repr(value), 200)
+
+
+def size_lines(estimator: Any) -> list[tuple[str, str]]:
+    """The bounds that the clusters of the fit keep, where they have any."""
+    least, most = (getattr(estimator, name, None) for name in ("size_min", "size_max"))
+    if least is None and most is None:
+        return []
+    kept = f"at least {least:,} rows" if most is None else f"{least or 1:,} to {most:,} rows"
+    return [("sizes", f"{kept} in each cluster of the fit; nearest centers do not keep to that")]
 
 
 def recipe_lines(recipe: Recipe | None) -> list[tuple[str, str]]:
@@ -100,6 +110,8 @@ def _about_data(content: Content, survey: Survey) -> str:
             said += f"; without weights their cost is {cost:,.6g}"
         return said
     said = f"{survey.n_rows:,} rows, cost {cost:,.6g}"
+    if size_lines(content.estimator):
+        return f"{said}, by nearest centers"
     if content.rows_of_fit is not None:
         return f"other data than the fit's: {said}"
     return f"{said}; the model does not say whether it was fitted to them"

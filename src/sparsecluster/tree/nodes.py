@@ -69,7 +69,7 @@ class Tree:
             and np.all(sizes >= 0)
         )
         tree = cls(parents, sizes) if fine else None
-        if tree is None or np.any(tree._sums(sizes[tree.leaves]) != sizes):
+        if tree is None or np.any(tree.sums_of_leaves(sizes[tree.leaves]) != sizes):
             raise ValueError("has nodes that are no tree")
         return tree
 
@@ -119,7 +119,7 @@ class Tree:
         first = int(self.first_children[node])
         return np.arange(first, first + int(self.n_children[node]))
 
-    def _sums(self, of_leaves: np.ndarray) -> np.ndarray:
+    def sums_of_leaves(self, of_leaves: np.ndarray) -> np.ndarray:
         """For each node the sum over its leaves."""
         ends = np.concatenate([[0], np.cumsum(of_leaves)])
         return ends[self.first_leaves + self.n_leaves_below] - ends[self.first_leaves]

@@ -1,0 +1,41 @@
+"""One fit of k-means-constrained: a program of its own, for a Python that has that package.
+
+`python benchmarks/constrained.py FOLDER SIZE_MIN SIZE_MAX` reads X.npy and centers.npy there and
+prints a line of JSON. It imports nothing else of the benchmarks: their environment may be another.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from k_means_constrained import KMeansConstrained
+
+
+def main() -> None:
+    folder, size_min, size_max = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    X, centers = np.load(folder / "X.npy"), np.load(folder / "centers.npy")
+    model = KMeansConstrained(
+        len(centers), size_min=size_min, size_max=size_max, init=centers, n_init=1, n_jobs=1
+    )
+    clock = time.perf_counter()
+    labels = model.fit(X).labels_
+    seconds = time.perf_counter() - clock
+    sizes = np.bincount(labels, minlength=len(centers))
+    means = np.stack([X[labels == k].mean(axis=0) for k in range(len(centers))])
+    found = {
+        "seconds": seconds,
+        "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+        "cost": float(np.square(X - means[labels]).sum()),
+        "broken": int(np.sum((sizes < size_min) | (sizes > size_max))),
+        "iterations": int(model.n_iter_),
+    }
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
