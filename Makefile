@@ -9,6 +9,9 @@ BUILD_REQUIRES := "scikit-build-core>=0.10" "nanobind>=2.5" "cmake>=3.18" "ninja
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
   $(shell find cpp src -type f -not -path '*/__pycache__/*' -not -name '_core.*')
 
+# The files of tests, on all cores.
+SIDE_BY_SIDE := -n auto --dist loadfile
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow lint types bench bench-full sanitize fuzz clean
 
@@ -19,10 +22,10 @@ demo: $(VENV)/.package $(VENV)/.extra-none  ## cluster the docstrings of this Py
 	$(BIN)/sparsecluster demo
 
 test: $(VENV)/.package $(VENV)/.extra-test  ## run the quick tests and the examples in the docstrings
-	$(BIN)/pytest --doctest-modules --pyargs sparsecluster tests -m "not slow"
+	$(BIN)/pytest $(SIDE_BY_SIDE) --doctest-modules --pyargs sparsecluster tests -m "not slow"
 
 test-slow: $(VENV)/.package $(VENV)/.extra-test  ## run the tests of large products of cases
-	$(BIN)/pytest tests -m slow
+	$(BIN)/pytest $(SIDE_BY_SIDE) tests -m slow
 
 lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style, formatting and the directions of imports
 	$(BIN)/ruff check .
