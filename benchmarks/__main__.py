@@ -70,8 +70,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seeds", type=int, metavar="N", help="how many seeds (0 .. N-1)")
     made.add_argument("--systems", nargs="+", choices=SYSTEMS, metavar="SYSTEM",
                       help="systems: " + ", ".join(SYSTEMS))  # fmt: skip
-    made.add_argument("--parts", nargs="+", choices=full.PARTS, metavar="PART",
-                      help="parts of `full`: " + ", ".join(full.PARTS))  # fmt: skip
+    made.add_argument("--parts", nargs="+", choices=(*full.PARTS, *size.PARTS), metavar="PART",
+                      help="parts of `full`: " + ", ".join(full.PARTS)
+                      + "; of `size`: " + ", ".join(size.PARTS))  # fmt: skip
     made.add_argument("--threads", type=int, default=2, help="threads of every system (2)")
     made.add_argument("--timeout", type=float, metavar="SECONDS", help="stop a run after this")
     made.add_argument("--cut", type=float, metavar="X",

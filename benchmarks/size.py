@@ -1,8 +1,10 @@
 """Speed at size: made-up text of PubMed's shape, where neither rows nor centers fit the caches.
 
 All systems start from the same random rows and make the same iterations (tol 0), each in a process
-of its own; iterations 2 to 6 count, because the first one starts from sparse rows. `--profile`
-tells where the time of a plain pass goes instead.
+of its own; iterations 2 to 6 count, because the first one starts from sparse rows. Then how the
+time per row grows with four times the rows (`growth`), ten thousand clusters by cosine (`many`),
+and what part of whole fits seeding takes (`seeding`). `--profile` tells where the time of a plain
+pass goes instead.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from rich.table import Table
 
-from . import memory
+from . import data, memory
 from .data import ROOT
 from .harness import Harness
 from .options import Options
@@ -36,6 +38,9 @@ TOPICS = 2000
 WORDS = 200  # of a topic
 OF_TOPIC = 25  # words of a row that are of its topic
 SYSTEMS = ("sparsekmeans-lloyd", "lloyd", "auto")
+PARTS = ("iterations", "growth", "many", "seeding")
+MORE = 4  # times the rows, of `growth` and `many`
+MANY = 10_000  # clusters
 
 
 def pubmed(n: int) -> sp.csr_matrix:
@@ -57,15 +62,25 @@ def pubmed(n: int) -> sp.csr_matrix:
 
 
 def run(options: Options, harness: Harness, report: Report) -> None:
-    """The systems in turns, or the phases of a pass."""
+    """The parts that were asked for, or the phases of a pass."""
     n, k = options.parsed.rows or ROWS, (options.parsed.k or [CLUSTERS])[0]
+    parts = options.parsed.parts or PARTS
     with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "X.npz"
+        path, larger = Path(name) / "X.npz", Path(name) / "larger.npz"
         sp.save_npz(path, pubmed(n), compressed=False)
         if options.parsed.profile:
             tell_phases(path, k, options.threads, report)
-        else:
+            return
+        if "iterations" in parts:
             compare(path, n, k, options, harness, report)
+        if "growth" in parts or "many" in parts:
+            sp.save_npz(larger, pubmed(MORE * n), compressed=False)
+        if "growth" in parts:
+            growth(path, larger, k, options, harness, report)
+        if "many" in parts:
+            many(larger, min(MANY, n // 10), options, harness, report)
+        if "seeding" in parts:
+            seeding(path, n, k, options, harness, report)
 
 
 # --- the systems ---------------------------------------------------------------------------------
@@ -76,19 +91,26 @@ def compare(path: Path, n: int, k: int, options: Options, harness: Harness, repo
     found: dict[str, dict[str, Any]] = {}
     for name in SYSTEMS:
         job = {"path": str(path), "system": name, "k": k, "threads": options.threads}
-        called = subprocess.run(
-            [sys.executable, "-m", "benchmarks.size"], input=json.dumps(job), text=True,
-            capture_output=True, cwd=ROOT, timeout=max(harness.timeout, 3600), check=False,
-        )  # fmt: skip
-        if called.returncode:
-            report.tell(f"{name} failed: {called.stderr.strip().splitlines()[-1:]}")
+        if (answer := asked(job, harness, report)) is None:
             continue
-        found[name] = json.loads(called.stdout.splitlines()[-1])
-        seconds = ", ".join(f"{one:.2f}" for one in found[name]["seconds"])
-        report.tell(f"{name}: seconds of iterations {seconds}; {found[name]['memory']:.0f} MB")
+        found[name] = answer
+        seconds = ", ".join(f"{one:.2f}" for one in answer["seconds"])
+        report.tell(f"{name}: seconds of iterations {seconds}; {answer['memory']:.0f} MB")
     table(report, found, f"at size: {n} rows, K={k}, iterations 2-{ITERATIONS}, same start")
     report.record["size"] = {"rows": n, "k": k, "systems": found}
     report.save()
+
+
+def asked(job: dict[str, Any], harness: Harness, report: Report) -> dict[str, Any] | None:
+    """What a process of its own answers to a job; None where it fails, which is told."""
+    called = subprocess.run(
+        [sys.executable, "-m", "benchmarks.size"], input=json.dumps(job), text=True,
+        capture_output=True, cwd=ROOT, timeout=max(harness.timeout, 3600), check=False,
+    )  # fmt: skip
+    if called.returncode:
+        report.tell(f"{job['system']} failed: {called.stderr.strip().splitlines()[-1:]}")
+        return None
+    return json.loads(called.stdout.splitlines()[-1])
 
 
 def table(report: Report, found: dict[str, dict[str, Any]], title: str) -> None:
@@ -111,6 +133,71 @@ def table(report: Report, found: dict[str, dict[str, Any]], title: str) -> None:
     report.console.print(shown)
 
 
+def growth(
+    path: Path, larger: Path, k: int, options: Options, harness: Harness, report: Report
+) -> None:
+    """The time per row of the same iterations on more rows, over that on fewer."""
+    per_row = {}
+    for rows in (path, larger):
+        job = {"path": str(rows), "system": "auto", "k": k, "threads": options.threads}
+        if (answer := asked(job, harness, report)) is None:
+            return
+        per_row[answer["rows"]] = 1e6 * mean(answer["seconds"][1:]) / answer["rows"]
+    few, more = per_row.values()
+    told = " and ".join(f"{one:.2f} µs on {n} rows" for n, one in per_row.items())
+    report.tell(
+        f"iterations 2-{ITERATIONS} per row, K={k}: {told}: {more / few:.2f}x (wanted 1.1x)"
+    )
+    report.record["growth"] = per_row
+    report.save()
+
+
+def many(path: Path, k: int, options: Options, harness: Harness, report: Report) -> None:
+    """Thread time per row of the third to the fifth iteration, by cosine."""
+    job = {
+        "path": str(path), "system": "auto", "k": k, "threads": options.threads,
+        "metric": "cosine", "iterations": 5,
+    }  # fmt: skip
+    if (answer := asked(job, harness, report)) is None:
+        return
+    later = answer["seconds"][2:] or answer["seconds"][-1:]
+    spent = 1e3 * options.threads * mean(later) / answer["rows"]
+    report.tell(
+        f"K={k}, {answer['rows']} rows by cosine, iterations 3-5: {spent:.3f} ms of a thread per "
+        f"row (wanted 0.10 ms); {answer['memory']:.0f} MB"
+    )
+    report.record["many"] = answer | {"k": k, "thread_ms_per_row": spent}
+    report.save()
+
+
+def seeding(path: Path, n: int, k: int, options: Options, harness: Harness, report: Report) -> None:
+    """What part of whole fits the seeding takes."""
+    jobs = [(f"{n} rows of PubMed's shape", path, k)]
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            X = data.load("debian-tfidf").X
+        except FileNotFoundError as missing:
+            report.tell(f"debian-tfidf: {missing}")
+        else:
+            debian = Path(name) / "X.npz"
+            sp.save_npz(debian, sp.csr_matrix(X), compressed=False)
+            jobs.append(("debian-tfidf", debian, min(MANY, X.shape[0] // 5)))
+        for told, rows, clusters in jobs:
+            job = {
+                "path": str(rows), "system": "auto", "k": clusters, "threads": options.threads,
+                "whole": True,
+            }  # fmt: skip
+            if (answer := asked(job, harness, report)) is None:
+                continue
+            share = 1 - sum(answer["seconds"]) / answer["whole"]
+            report.tell(
+                f"whole fit, {told}, K={clusters}: {answer['whole']:.2f} s, of which seeding "
+                f"{share:.0%}; {len(answer['seconds'])} iterations, {answer['memory']:.0f} MB"
+            )
+            report.record.setdefault("whole fits", {})[told] = answer | {"k": clusters}
+            report.save()
+
+
 def worker() -> None:
     """One system: a job as JSON on stdin, the answer as the last line of stdout."""
     job = json.load(sys.stdin)
@@ -121,9 +208,11 @@ def worker() -> None:
     memory.reset_peak()
     before = memory.current() or 0.0
     fit = peer_seconds if job["system"].startswith("sparsekmeans") else own_seconds
+    started = time.perf_counter()
     seconds = fit(X, start, job)
+    whole = time.perf_counter() - started
     peak = max(0.0, (memory.peak() or 0.0) - before)
-    answer = {"seconds": seconds, "memory": peak, "rows": X.shape[0]}
+    answer = {"seconds": seconds, "whole": whole, "memory": peak, "rows": X.shape[0]}
     sys.stdout.write("\n" + json.dumps(answer) + "\n")
 
 
@@ -131,9 +220,12 @@ def own_seconds(X: sp.csr_matrix, start: sp.csr_matrix, job: dict[str, Any]) -> 
     """Seconds of each iteration of ours."""
     from sparsecluster import KMeans
 
+    given: dict[str, Any] = {"random_state": 0}
+    if not job.get("whole"):
+        given = {"init": start, "max_iter": job.get("iterations", ITERATIONS), "tol": 0.0}
     model = KMeans(
-        job["k"], init=start, algorithm=job["system"], max_iter=ITERATIONS, tol=0.0,
-        n_threads=job["threads"],
+        job["k"], algorithm=job["system"], metric=job.get("metric", "euclidean"),
+        n_threads=job["threads"], **given,
     )  # fmt: skip
     return [record.seconds for record in model.fit(X).history_]
 
