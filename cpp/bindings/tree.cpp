@@ -52,8 +52,8 @@ nb::dict py_split_nodes(const PyRows& rows, In<int32_t> order, In<int64_t> begin
         const int64_t first = begin.data()[t], end = begin.data()[t + 1], k = n_children.data()[t];
         require(0 <= first && first < end && end <= int64_t(order.size()) && k >= 1, "a node has no rows");
         const SizeBounds bounds{lower.data()[t], upper.data()[t]};
-        require(!bounded || (bounds.lower >= 0 && bounds.upper >= 1 && k * bounds.lower <= end - first &&
-                             end - first <= k * bounds.upper),
+        require(!bounded || (bounds.least >= 0 && bounds.most >= 1 && k * bounds.least <= end - first &&
+                             end - first <= k * bounds.most),
                 "the bounds of a node cannot be kept");
         nodes[t] = {order.data() + first, end - first, int(k), bounded, bounds, seeds.data()[t]};
     }
@@ -111,7 +111,7 @@ Out<int32_t> py_bounded_labels(nb::ndarray<const double, nb::ndim<2>, nb::c_cont
     std::vector<int32_t> labels(n);
     {
         const GilReleased released;
-        BoundedAssigner().assign(scores.data(), n, int(k), int(k), {lower, upper}, labels.data(), n_threads);
+        BalancedAssigner().assign(scores.data(), n, int(k), int(k), {lower, upper}, labels.data(), n_threads);
     }
     return to_numpy(std::move(labels));
 }

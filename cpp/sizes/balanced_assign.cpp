@@ -25,7 +25,7 @@ int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<in
 
 }  // namespace
 
-void BoundedAssigner::assign(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels,
+void BalancedAssigner::assign(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels,
                              int n_threads) {
     begin(scores, n, k, stride, bounds, labels);
     if (many(n)) guess_prices();
@@ -34,15 +34,15 @@ void BoundedAssigner::assign(const double* scores, int64_t n, int k, int stride,
     settle();
 }
 
-bool BoundedAssigner::many(int64_t n) { return n >= 4 * kSample; }
+bool BalancedAssigner::many(int64_t n) { return n >= 4 * kSample; }
 
-void BoundedAssigner::begin(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels) {
+void BalancedAssigner::begin(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels) {
     scores_ = scores, n_ = n, k_ = k, stride_ = stride, bounds_ = bounds, labels_ = labels;
     best_.resize(n);
     if (int(prices_.size()) != k) prices_.assign(k, 0.0);
 }
 
-void BoundedAssigner::approach(int64_t few, int steps_per_cluster) {
+void BalancedAssigner::approach(int64_t few, int steps_per_cluster) {
     sizes_.assign(k_, 0);
     for (int64_t i = 0; i < n_; ++i) ++sizes_[labels_[i]];
     // Where rows are equal, steps can go round in circles.
@@ -55,7 +55,7 @@ void BoundedAssigner::approach(int64_t few, int steps_per_cluster) {
     }
 }
 
-void BoundedAssigner::settle() {
+void BalancedAssigner::settle() {
     approach(few_of(n_), kStepsPerCluster);
     if (violation() == 0) return;
     bool exact = violation() * n_ <= kMostScanned;
@@ -67,33 +67,33 @@ void BoundedAssigner::settle() {
 }
 
 // Which clusters have to give or to take rows: too many first go where there are too few.
-BoundedAssigner::Goal BoundedAssigner::goal() const {
+BalancedAssigner::Goal BalancedAssigner::goal() const {
     Goal found{std::vector<char>(k_, 0), std::vector<char>(k_, 0), false};
     bool over = false, under = false;
     for (int c = 0; c < k_; ++c) {
-        found.source[c] = sizes_[c] > bounds_.upper;
-        found.sink[c] = sizes_[c] < bounds_.lower;
+        found.source[c] = sizes_[c] > bounds_.most;
+        found.sink[c] = sizes_[c] < bounds_.least;
         over |= bool(found.source[c]);
         under |= bool(found.sink[c]);
     }
     found.met = !over && !under;
     for (int c = 0; c < k_; ++c) {
-        if (!over) found.source[c] = sizes_[c] > bounds_.lower;
-        if (!under) found.sink[c] = sizes_[c] < bounds_.upper;
+        if (!over) found.source[c] = sizes_[c] > bounds_.least;
+        if (!under) found.sink[c] = sizes_[c] < bounds_.most;
     }
     return found;
 }
 
 // Prices that suit some of the rows, evenly spread, suit most of them.
-void BoundedAssigner::guess_prices() {
+void BalancedAssigner::guess_prices() {
     const int64_t step = n_ / kSample, size = n_ / step;
     std::vector<double> some(size * k_);
     for (int64_t i = 0; i < size; ++i) std::copy_n(scores_ + i * step * stride_, k_, some.data() + i * k_);
     const double share = double(size) / double(n_);
-    const double upper = std::min(double(bounds_.upper) * share, double(size));
-    const SizeBounds scaled{std::min(int64_t(double(bounds_.lower) * share), size / k_),
+    const double upper = std::min(double(bounds_.most) * share, double(size));
+    const SizeBounds scaled{std::min(int64_t(double(bounds_.least) * share), size / k_),
                             std::max(int64_t(upper) + 1, (size + k_ - 1) / k_)};
-    BoundedAssigner sample;
+    BalancedAssigner sample;
     std::vector<int32_t> labels(size);
     sample.prices_ = prices_;
     sample.begin(some.data(), size, k_, k_, scaled, labels.data());
@@ -102,7 +102,7 @@ void BoundedAssigner::guess_prices() {
     prices_ = sample.prices_;
 }
 
-void BoundedAssigner::take_best(int64_t first, int64_t end) {
+void BalancedAssigner::take_best(int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
         const double* const row = scores_ + i * stride_;
         int at = 0;
@@ -114,27 +114,27 @@ void BoundedAssigner::take_best(int64_t first, int64_t end) {
     }
 }
 
-int64_t BoundedAssigner::violation() const {
+int64_t BalancedAssigner::violation() const {
     int64_t over = 0, under = 0;
     for (int64_t size : sizes_) {
-        over += std::max<int64_t>(size - bounds_.upper, 0);
-        under += std::max<int64_t>(bounds_.lower - size, 0);
+        over += std::max<int64_t>(size - bounds_.most, 0);
+        under += std::max<int64_t>(bounds_.least - size, 0);
     }
     return std::max(over, under);
 }
 
 // Sets right the size of the cluster that is farthest out of its bounds.
-void BoundedAssigner::price_step() {
+void BalancedAssigner::price_step() {
     const auto largest = std::max_element(sizes_.begin(), sizes_.end());
     const auto smallest = std::min_element(sizes_.begin(), sizes_.end());
-    if (*largest - bounds_.upper >= bounds_.lower - *smallest)
-        raise_price(int(largest - sizes_.begin()), bounds_.upper);
+    if (*largest - bounds_.most >= bounds_.least - *smallest)
+        raise_price(int(largest - sizes_.begin()), bounds_.most);
     else
-        lower_price(int(smallest - sizes_.begin()), bounds_.lower);
+        lower_price(int(smallest - sizes_.begin()), bounds_.least);
 }
 
 // The price at which only `target` of the rows of a cluster stay.
-void BoundedAssigner::raise_price(int cluster, int64_t target) {
+void BalancedAssigner::raise_price(int cluster, int64_t target) {
     some_.clear(), margins_.clear(), other_.clear();
     for (int64_t i = 0; i < n_; ++i)
         if (labels_[i] == cluster) some_.push_back(i);
@@ -165,7 +165,7 @@ void BoundedAssigner::raise_price(int cluster, int64_t target) {
 }
 
 // The largest score of a row less the price; four at a time, which do not wait for each other.
-double BoundedAssigner::best_left(const double* row) const {
+double BalancedAssigner::best_left(const double* row) const {
     double best[4] = {-kFar, -kFar, -kFar, -kFar};
     int c = 0;
     for (; c + 4 <= k_; c += 4)
@@ -175,7 +175,7 @@ double BoundedAssigner::best_left(const double* row) const {
 }
 
 // The price at which a cluster gets as many more rows as it lacks.
-void BoundedAssigner::lower_price(int cluster, int64_t target) {
+void BalancedAssigner::lower_price(int cluster, int64_t target) {
     const int64_t lacks = target - sizes_[cluster];
     margins_.resize(n_);
     for (int64_t i = 0; i < n_; ++i) margins_[i] = labels_[i] == cluster ? -kFar : score(i, cluster) - best_[i];
@@ -208,14 +208,14 @@ void BoundedAssigner::lower_price(int cluster, int64_t target) {
     }
 }
 
-void BoundedAssigner::move(int64_t i, int to) {
+void BalancedAssigner::move(int64_t i, int to) {
     --sizes_[labels_[i]];
     ++sizes_[to];
     labels_[i] = to;
 }
 
 // The least loss of a move from each cluster to every other one; of equal ones that of the lowest row.
-void BoundedAssigner::measure_losses() {
+void BalancedAssigner::measure_losses() {
     loss_.assign(k_ * k_, kFar), loser_.assign(k_ * k_, -1);
     members_.assign(k_, {});
     for (int64_t i = 0; i < n_; ++i) {
@@ -224,7 +224,7 @@ void BoundedAssigner::measure_losses() {
     }
 }
 
-void BoundedAssigner::offer_loss(int a, int64_t i) {
+void BalancedAssigner::offer_loss(int a, int64_t i) {
     const double* const row = scores_ + i * stride_;
     double* const losses = loss_.data() + a * k_;
     int64_t* const losers = loser_.data() + a * k_;
@@ -235,7 +235,7 @@ void BoundedAssigner::offer_loss(int a, int64_t i) {
 }
 
 // Moves a row that may have the least losses of its cluster.
-void BoundedAssigner::move_loser(int64_t i, int to) {
+void BalancedAssigner::move_loser(int64_t i, int to) {
     const int from = labels_[i];
     move(i, to);
     auto& left = members_[from];
@@ -255,7 +255,7 @@ void BoundedAssigner::move_loser(int64_t i, int to) {
 
 // Moves a row out of a source and one into a sink, by the cheapest way over any clusters. False where rounding leaves
 // no way without a circle.
-bool BoundedAssigner::augment(const Goal& goal) {
+bool BalancedAssigner::augment(const Goal& goal) {
     std::vector<double> far(k_, kFar);
     std::vector<int> from(k_, -1);
     for (int c = 0; c < k_; ++c)
@@ -283,17 +283,17 @@ bool BoundedAssigner::augment(const Goal& goal) {
 }
 
 // Moves rows from sources to sinks, those that lose least first, until the goal is another one.
-void BoundedAssigner::repair(const Goal& goal) {
+void BalancedAssigner::repair(const Goal& goal) {
     struct Offer {
         double loss;
         int64_t row;
         int to;
         bool operator<(const Offer& other) const { return loss != other.loss ? loss > other.loss : row > other.row; }
     };
-    const bool over = violation() > 0 && *std::max_element(sizes_.begin(), sizes_.end()) > bounds_.upper;
-    const bool under = *std::min_element(sizes_.begin(), sizes_.end()) < bounds_.lower;
-    auto gives = [&](int c) { return sizes_[c] > (over ? bounds_.upper : bounds_.lower); };
-    auto takes = [&](int c) { return sizes_[c] < (under ? bounds_.lower : bounds_.upper); };
+    const bool over = violation() > 0 && *std::max_element(sizes_.begin(), sizes_.end()) > bounds_.most;
+    const bool under = *std::min_element(sizes_.begin(), sizes_.end()) < bounds_.least;
+    auto gives = [&](int c) { return sizes_[c] > (over ? bounds_.most : bounds_.least); };
+    auto takes = [&](int c) { return sizes_[c] < (under ? bounds_.least : bounds_.most); };
     auto offer = [&](int64_t i) {
         Offer found{kFar, i, -1};
         for (int c = 0; c < k_; ++c)

@@ -9,19 +9,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "sizes/size_bounds.hpp"
+
 namespace sparsecluster {
 
-struct SizeBounds {
-    int64_t lower = 0, upper = INT64_MAX;  // of every cluster
-};
-
-class BoundedAssigner {
+class BalancedAssigner {
 public:
     // Prices of a call before are a start for one whose scores differ little; `forget` begins at zero.
     void forget() { prices_.clear(); }
 
-    // scores: n rows of `stride`, of which the first k count; labels: out. There is a solution: k * lower <= n <= k *
-    // upper. Ties go to the lowest cluster, then to the lowest row.
+    // scores: n rows of `stride`, of which the first k count; labels: out. There is a solution: k * least <= n <= k *
+    // most. Ties go to the lowest cluster, then to the lowest row.
     void assign(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels, int n_threads);
 
     // The same in steps, for scores that are made block by block: first `begin`, then `take_best` for all rows, by any

@@ -7,13 +7,9 @@
 #include <vector>
 
 #include "sizes/candidates.hpp"
+#include "sizes/size_bounds.hpp"
 
 namespace sparsecluster {
-
-// How many rows a cluster may have.
-struct SizeBounds {
-    int64_t least, most;
-};
 
 struct Plan {
     SizeBounds bounds;

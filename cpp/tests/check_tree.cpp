@@ -17,12 +17,12 @@ double best_total(const std::vector<double>& scores, int64_t n, int k, SizeBound
                   std::vector<int64_t>& sizes) {
     if (i == n) {
         for (int64_t size : sizes)
-            if (size < bounds.lower) return -INFINITY;
+            if (size < bounds.least) return -INFINITY;
         return 0;
     }
     double best = -INFINITY;
     for (int c = 0; c < k; ++c) {
-        if (sizes[c] == bounds.upper) continue;
+        if (sizes[c] == bounds.most) continue;
         ++sizes[c];
         best = std::max(best, scores[i * k + c] + best_total(scores, n, k, bounds, i + 1, sizes));
         --sizes[c];
@@ -37,17 +37,17 @@ void check_assignment(unsigned seed, int64_t n, int k, SizeBounds bounds, bool t
     for (int64_t at = 0; at < n * k; ++at)
         scores[at] = ties ? double(random() % 3) : uniform(random) + (at % k == 0 ? 1.0 : 0.0);
     std::vector<int32_t> labels(n), again(n);
-    BoundedAssigner().assign(scores.data(), n, k, k, bounds, labels.data(), 1);
-    BoundedAssigner().assign(scores.data(), n, k, k, bounds, again.data(), 3);
+    BalancedAssigner().assign(scores.data(), n, k, k, bounds, labels.data(), 1);
+    BalancedAssigner().assign(scores.data(), n, k, k, bounds, again.data(), 3);
     check(labels == again, "bounded labels depend on the number of threads");
     std::vector<int64_t> sizes(k, 0);
     double total = 0;
     for (int64_t i = 0; i < n; ++i) ++sizes[labels[i]], total += scores[i * k + labels[i]];
-    for (int64_t size : sizes) check(size >= bounds.lower && size <= bounds.upper, "a size is out of bounds");
+    for (int64_t size : sizes) check(size >= bounds.least && size <= bounds.most, "a size is out of bounds");
     if (!exhaustive) return;
     std::vector<int64_t> none(k, 0);
     const double best = best_total(scores, n, k, bounds, 0, none);
-    check(total <= best + 1e-9 && total >= best - (bounds.upper - bounds.lower <= 1 ? 1e-9 : 0.5) - (n % k ? 0.6 : 0),
+    check(total <= best + 1e-9 && total >= best - (bounds.most - bounds.least <= 1 ? 1e-9 : 0.5) - (n % k ? 0.6 : 0),
           "a balanced assignment is far from the best");
 }
 
@@ -80,7 +80,7 @@ void check_nodes(const Recipe& recipe, bool bounded, bool unit) {
         std::vector<int64_t> sizes(one[t].centers.size(), 0);
         for (int32_t label : one[t].labels) ++sizes.at(label);
         for (int64_t size : sizes)
-            check(size > 0 && (!bounded || (size >= nodes[t].bounds.lower && size <= nodes[t].bounds.upper)),
+            check(size > 0 && (!bounded || (size >= nodes[t].bounds.least && size <= nodes[t].bounds.most)),
                   "a child has a size that it may not have");
         check(!bounded || int(sizes.size()) == k, "a split within bounds has fewer children");
     }

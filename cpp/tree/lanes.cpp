@@ -37,7 +37,7 @@ struct Sums {
 
 // Two rows at a time: the sums of one do not wait for those of the other.
 template <class Vector, int G>
-[[gnu::always_inline]] inline void products(const RowBlock& block, const double* table, int lanes, int from,
+[[gnu::always_inline]] inline void products(const NodeBlock& block, const double* table, int lanes, int from,
                                             const LaneScale& scale, double* out) {
     const int32_t* const features = block.features;
     const double* const values = block.values;
@@ -63,7 +63,7 @@ template <class Vector, int G>
 }  // namespace
 
 FOR_EACH_PROCESSOR
-void lane_scores(const RowBlock& block, const double* table, int lanes, const LaneScale& scale, double* out) {
+void lane_scores(const NodeBlock& block, const double* table, int lanes, const LaneScale& scale, double* out) {
     if (lanes == 2) return products<Two, 1>(block, table, lanes, 0, scale, out);
     if (lanes == 4) return products<Four, 1>(block, table, lanes, 0, scale, out);
     int from = 0;

@@ -22,7 +22,7 @@ struct LaneScale {
 };
 
 // out[i - first][lane] = x_i . center - half.
-void lane_scores(const RowBlock& block, const double* table, int lanes, const LaneScale& scale, double* out);
+void lane_scores(const NodeBlock& block, const double* table, int lanes, const LaneScale& scale, double* out);
 
 // norms[lane] += the squares of the center, in the order of the columns.
 void lane_norms(const double* table, int64_t n_columns, int lanes, double* norms);

@@ -20,8 +20,8 @@ constexpr double kTiny = 1e-14;    // of the norms: a distance that is rounding 
 // Bounds to meet on the way: exact sizes matter at the end alone.
 SizeBounds loosened(SizeBounds bounds) {
     constexpr double kSlack = 0.05;
-    if (bounds.upper - bounds.lower > 1) return bounds;
-    return {bounds.lower - int64_t(double(bounds.lower) * kSlack), bounds.upper + int64_t(double(bounds.upper) * kSlack)};
+    if (bounds.most - bounds.least > 1) return bounds;
+    return {bounds.least - int64_t(double(bounds.least) * kSlack), bounds.most + int64_t(double(bounds.most) * kSlack)};
 }
 
 struct OneRow {
@@ -32,7 +32,7 @@ struct OneRow {
 
 OneRow copy_of(const NodeRows& rows, int64_t i) {
     OneRow row;
-    rows.rows(i, 1, [&](const RowBlock& block) {
+    rows.rows(i, 1, [&](const NodeBlock& block) {
         row.features.assign(block.features + block.begin[0], block.features + block.begin[1]);
         row.values.assign(block.values + block.begin[0], block.values + block.begin[1]);
     });
@@ -157,7 +157,7 @@ std::vector<int64_t> NodeKMeans::seeds_by_distance(const std::vector<int64_t>& a
         for (int64_t e = 0; e < center.size; ++e) spread_[center.features[e]] = center.values[e];
         const Row<double, int32_t> other{center.features.data(), center.values.data(), center.size};
         auto compare = [&](int64_t j) {
-            rows_.rows(among[j], 1, [&](const RowBlock& row) {
+            rows_.rows(among[j], 1, [&](const NodeBlock& row) {
                 double product = 0;
                 for (int64_t e = row.begin[0]; e < row.begin[1]; ++e) product += row.values[e] * spread_[row.features[e]];
                 const double norms = rows_.norm2(among[j]) + center_norm2;
@@ -205,7 +205,7 @@ void NodeKMeans::assign_freely() {
     parallel_blocks(rows_.n_blocks(), n_threads_, [&](int64_t index, int) {
         static thread_local std::vector<double> scores;
         scores.resize(NodeRows::kBlock * lanes_);
-        rows_.block(index, [&](const RowBlock& block) {
+        rows_.block(index, [&](const NodeBlock& block) {
             lane_scores(block, sums_.get(), lanes_, scale_, scores.data());
             for (int64_t i = 0; i < block.n; ++i) {
                 const double* const row = scores.data() + i * lanes_;
@@ -224,11 +224,11 @@ void NodeKMeans::assign_within_bounds(bool exactly) {
     const SizeBounds bounds = exactly ? task_->bounds : loosened(task_->bounds);
     scores_.resize(n * lanes_);
     // Prices mean something where the bounds are met with equality; where these are wide, most clusters have none.
-    if (task_->bounds.upper - task_->bounds.lower > 1) assigner_.forget();
-    const bool many = BoundedAssigner::many(n);
+    if (task_->bounds.most - task_->bounds.least > 1) assigner_.forget();
+    const bool many = BalancedAssigner::many(n);
     assigner_.begin(scores_.data(), n, k_, lanes_, bounds, labels_.data());
     parallel_blocks(rows_.n_blocks(), n_threads_, [&](int64_t index, int) {
-        rows_.block(index, [&](const RowBlock& block) {
+        rows_.block(index, [&](const NodeBlock& block) {
             double* const out = scores_.data() + block.first * lanes_;
             lane_scores(block, sums_.get(), lanes_, scale_, out);
             for (int64_t i = 0; !weights_.empty() && i < block.n; ++i)
@@ -304,7 +304,7 @@ void NodeKMeans::sum_all() {
         const int from = int(group) * width;
         double* const sums = sums_.get();
         for (int64_t index = 0; index < rows_.n_blocks(); ++index)
-            rows_.block(index, [&](const RowBlock& block) {
+            rows_.block(index, [&](const NodeBlock& block) {
                 for (int64_t i = 0; i < block.n; ++i) {
                     const int label = labels_[block.first + i];
                     if (label < from || label >= from + width) continue;
@@ -324,7 +324,7 @@ void NodeKMeans::sum_moved() {
         if (labels_[i] == summed_[i]) continue;
         const int from = summed_[i], to = labels_[i];
         const double w = weight(i);
-        rows_.rows(i, 1, [&](const RowBlock& row) {
+        rows_.rows(i, 1, [&](const NodeBlock& row) {
             for (int64_t e = row.begin[0]; e < row.begin[1]; ++e) {
                 double* const at = sums + int64_t(row.features[e]) * lanes_;
                 const double value = w * row.values[e];
@@ -428,7 +428,7 @@ Split NodeKMeans::finished(int n_iter, bool converged) {
 std::vector<double> NodeKMeans::distances2(const std::vector<Center>& centers, const std::vector<int32_t>& number) const {
     std::vector<double> found(rows_.size());
     parallel_blocks(rows_.n_blocks(), n_threads_, [&](int64_t index, int) {
-        rows_.block(index, [&](const RowBlock& block) {
+        rows_.block(index, [&](const NodeBlock& block) {
             for (int64_t i = 0; i < block.n; ++i) {
                 const int64_t begin = block.begin[i], end = block.begin[i + 1];
                 const int lane = labels_[block.first + i];

@@ -63,7 +63,7 @@ private:
     std::vector<double> own_;         // per row: the score with its own center
     std::vector<double> scores_;      // rows x lanes, where sizes are bounded
     std::vector<double> spread_;      // columns: one row, while others are compared with it
-    BoundedAssigner assigner_;
+    BalancedAssigner assigner_;
 };
 
 }  // namespace sparsecluster

@@ -14,7 +14,7 @@
 namespace sparsecluster {
 
 // Consecutive rows: entries begin[i] .. begin[i + 1] for row i from 0.
-struct RowBlock {
+struct NodeBlock {
     int64_t first = 0, n = 0;
     const int64_t* begin = nullptr;
     const int32_t* features = nullptr;
@@ -58,7 +58,7 @@ public:
     double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
     int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
 
-    // Calls work(RowBlock) for a block of rows.
+    // Calls work(NodeBlock) for a block of rows.
     template <class Work>
     void block(int64_t index, const Work& work) const {
         const int64_t first = index * kBlock;
@@ -66,7 +66,7 @@ public:
     }
     template <class Work>
     void rows(int64_t first, int64_t n, const Work& work) const {
-        if (copied_) return work(RowBlock{first, n, begin_.data() + first, features_.get(), values_.get()});
+        if (copied_) return work(NodeBlock{first, n, begin_.data() + first, features_.get(), values_.get()});
         static thread_local std::vector<int64_t> begin;
         static thread_local std::vector<int32_t> features;
         static thread_local std::vector<double> values;
@@ -84,7 +84,7 @@ public:
                 }
             },
             rows_->matrix());
-        work(RowBlock{first, n, begin.data(), features.data(), values.data()});
+        work(NodeBlock{first, n, begin.data(), features.data(), values.data()});
     }
 
 private:

@@ -119,7 +119,7 @@ private:
             },
             rows_.matrix());
         own.scores.resize(n * lanes);
-        lane_scores(RowBlock{0, n, own.begin.data(), own.features.data(), own.values.data()}, own.table.get(), lanes,
+        lane_scores(NodeBlock{0, n, own.begin.data(), own.features.data(), own.values.data()}, own.table.get(), lanes,
                     own.scale, own.scores.data());
         out.resize(n * k);
         for (int64_t j = 0; j < n; ++j)
