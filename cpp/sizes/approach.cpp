@@ -117,8 +117,12 @@ private:
         std::vector<int64_t> ids;
         for (int64_t i = 0; i < n; ++i)
             if (unsure[i]) ids.push_back(i);
-        candidates_.find(ids, plan_.prices, nullptr, candidates_.length());
-        for (int64_t i : ids) label(i);
+        // Longer ones where the kernels cannot tell which clusters are the best, as far from the origin.
+        for (int64_t length = candidates_.length(); !ids.empty(); length *= 2) {
+            candidates_.find(ids, plan_.prices, nullptr, length);
+            std::erase_if(ids, [&](int64_t i) { return label(i); });
+            poll_interrupt();
+        }
         std::fill(plan_.sizes.begin(), plan_.sizes.end(), 0);
         for (int64_t i = 0; i < n; ++i) ++plan_.sizes[plan_.labels[i]];
     }

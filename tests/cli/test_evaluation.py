@@ -158,3 +158,19 @@ def test_fit_names_nearly_equal_clusters(command):
     assert status == 0
     assert "nearly equal" in out
     assert len(summary(command, "fit near.npz -k 4 --seed 0")["similar_clusters"]) == 3
+
+
+@pytest.mark.parametrize("name", ["l.csv", "l.parquet"])
+def test_labels_in_another_order_than_the_rows_are_refused(command, name):
+    assert command(f"fit x.txt -k 3 --seed 0 --labels {name}")[0] == 0
+    assert command(f"evaluate x.txt --labels {name}")[0] == 0
+    if name == "l.csv":
+        header, *lines = Path(name).read_text().splitlines()
+        Path(name).write_text("\n".join([header, *reversed(lines)]) + "\n")
+    else:
+        pq = pytest.importorskip("pyarrow.parquet")
+        table = pq.read_table(name)
+        pq.write_table(table.take(list(reversed(range(len(table))))), name)
+    status, _, err = command(f"evaluate x.txt --labels {name}")
+    assert status != 0
+    assert "is that of row 35, not of row 0" in err

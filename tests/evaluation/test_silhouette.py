@@ -240,3 +240,17 @@ def test_what_cannot_be_judged_is_refused(case):
 def test_labels_are_refused_before_a_file_is_read(tmp_path):
     with pytest.raises(ValueError, match="NaN or infinity"):
         silhouette(tmp_path / "there is no such file.npz", [0.0, np.nan])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_equal_rows_in_several_clusters_count_zero(metric):
+    X = np.repeat(np.random.default_rng(0).random((3, 20)), 10, axis=0)
+    labels = np.r_[np.arange(10) % 2, [2] * 10, [3] * 10]
+    values = silhouette(X, labels, metric=metric, samples=True)
+    assert np.array_equal(values[:10], np.zeros(10))
+    assert np.allclose(values[10:], 1)
+
+
+def test_rows_of_one_direction_count_zero_by_cosine():
+    X = np.arange(1.0, 11)[:, None]
+    assert not silhouette(X, [0] * 5 + [1] * 5, samples=True).any()

@@ -207,3 +207,12 @@ def test_wrong_pairs_are_refused_and_change_nothing(pairs):
         model.merge(pairs, COUNTS)
     assert model.cluster_centers_ is centers
     assert model.n_clusters_ == 3
+
+
+def test_a_merge_of_other_rows_or_within_bounds_is_refused():
+    X = np.random.default_rng(0).random((20, 3))
+    with pytest.raises(ValueError, match="X has 3 rows, but 20 were fitted"):
+        KMeans(3, random_state=0).fit(X).merge([(0, 1)], X[:3])
+    bounded = KMeans(3, size_max=7, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="cannot keep size_min and size_max"):
+        bounded.merge([(0, 1)], X)

@@ -299,3 +299,13 @@ def test_batches_have_no_bounds():
 def test_bounds_may_be_numpy_integers_and_just_fit():
     X = sp.csr_array(rows_of("text")[:100])
     assert kept(fit(X, 8, size_min=np.int64(12), size_max=np.int32(13)))
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5])
+def test_far_from_the_origin_an_assignment_is_still_the_best(offset):
+    """There the kernels cannot tell which of more than 48 clusters are the nearest ones."""
+    X = np.random.default_rng(0).random((500, 2)).round(3)
+    model = KMeans(50, size_max=10, init=X[:50] + offset, tol=0).fit(X + offset)
+    costs = cdist(X + offset, model.cluster_centers_, "sqeuclidean")
+    rows, places = linear_sum_assignment(np.repeat(costs, 10, axis=1))
+    assert np.isclose(model.inertia_, costs[rows, places // 10].sum(), rtol=1e-6)

@@ -166,7 +166,8 @@ def test_wide_beam_finds_the_nearest_leaf():
     nearest = (directions(X.toarray().astype(float)) @ centers.T).argmax(axis=1)
     filled = np.diff(X.indptr) > 0
     assert same(exact[filled], nearest[filled].astype(np.int32))
-    assert same(model.predict(X, beam=10_000)[filled], exact[filled])
+    for beam in (10_000, 2**40):
+        assert same(model.predict(X, beam=beam)[filled], exact[filled])
     misses = [model.beam_misses(X, beam=beam) for beam in (1, 2, 4)]
     assert misses == [np.mean(model.predict(X, beam=beam) != exact) for beam in (1, 2, 4)]
     assert misses[0] > misses[2] > 0

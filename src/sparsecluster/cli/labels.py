@@ -115,8 +115,11 @@ def read_labels(path: Path) -> Any:
         check_ending(str(path))
         import pyarrow.parquet
 
-        if "label" not in pyarrow.parquet.read_schema(path).names:
+        names = pyarrow.parquet.read_schema(path).names
+        if "label" not in names:
             raise ValueError(f"{path} has no column named label.")
+        if "row" in names:
+            _check_order(pyarrow.parquet.read_table(path, columns=["row"])["row"].to_pylist(), path)
         found = pyarrow.parquet.read_table(path, columns=["label"])["label"]
         return np.asarray(found.to_pylist())
     lines = path.read_text("utf-8").splitlines()
@@ -127,7 +130,10 @@ def read_labels(path: Path) -> Any:
         if "label" not in header:
             raise ValueError(f"{path} has no column named label.")
         at = header.index("label")
-        lines = [row[at] if at < len(row) else "" for row in rows if row]
+        rows = [row for row in rows if row]
+        if "row" in header:
+            _check_order([row[header.index("row")] if row else "" for row in rows], path)
+        lines = [row[at] if at < len(row) else "" for row in rows]
     if not lines:
         raise ValueError(f"{path} has no labels.")
     if "" in lines:
@@ -136,3 +142,13 @@ def read_labels(path: Path) -> Any:
         return np.array([int(line) for line in lines])
     except ValueError:
         return np.array(lines)
+
+
+def _check_order(rows: list[Any], path: Path) -> None:
+    """Refuse a table of labels whose lines are in another order than the rows of the data."""
+    for number, row in enumerate(rows):
+        if str(row) != str(number):
+            raise ValueError(
+                f"{path}: label {number + 1} is that of row {row}, not of row {number}. Sort the "
+                f"file by its column row."
+            )

@@ -63,6 +63,13 @@ class Geometry:
     def n_clusters(self) -> int:
         return self.labelling.n_clusters
 
+    @property
+    def noise(self) -> np.ndarray:
+        """Squared distances of each row that may come from rounding alone, as of equal rows."""
+        unit = np.finfo(np.float64).eps
+        norm2 = self.points.core.norm2 if self.scales is None else 1.0
+        return np.broadcast_to((16 * unit) ** 2 * norm2, (self.points.n_rows,))
+
     @cached_property
     def n_threads(self) -> int:
         work = self.points.core.nnz * self.n_clusters

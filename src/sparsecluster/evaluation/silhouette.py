@@ -145,7 +145,7 @@ def silhouettes(geometry: Geometry) -> tuple[np.ndarray, np.ndarray]:
     alone = (rest <= 0) | ((geometry.n_rows[numbers] == 1) & (labelling.weights <= 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         own = (geometry.distances_to_means + spreads[numbers]) * (whole / rest)
-    return _values(geometry, own, other, alone), nearest
+    return _values(own, other, alone, geometry, geometry.noise), nearest
 
 
 def simplified_silhouettes(geometry: Geometry, *, root: bool) -> np.ndarray:
@@ -159,20 +159,24 @@ def simplified_silhouettes(geometry: Geometry, *, root: bool) -> np.ndarray:
         spreads[(np.diff(centers.indptr) == 0) & (spreads == 0)] = 1.0
     other, _ = geometry.nearest_others(centers, spreads)
     own = geometry.own_distances(centers) + spreads[numbers]
+    noise = geometry.noise
     if root:
-        own, other = np.sqrt(own), np.sqrt(other)
+        own, other, noise = np.sqrt(own), np.sqrt(other), np.sqrt(noise)
     alone = (geometry.n_rows[numbers] == 1) & (labelling.weights <= 1)
-    return _values(geometry, own, other, alone | ~np.isfinite(own))
+    return _values(own, other, alone | ~np.isfinite(own), geometry, noise)
 
 
 def _values(
-    geometry: Geometry, own: np.ndarray, other: np.ndarray, alone: np.ndarray
+    own: np.ndarray, other: np.ndarray, alone: np.ndarray, geometry: Geometry, noise: np.ndarray
 ) -> np.ndarray:
-    """(b - a) / max(a, b) of each row."""
+    """(b - a) / max(a, b) of each row; 0 where neither exceeds the noise of rounding."""
     with np.errstate(invalid="ignore"):
         larger = np.maximum(own, other)
         values = np.divide(
-            other - own, larger, out=np.zeros(len(own)), where=(larger > 0) & np.isfinite(larger)
+            other - own,
+            larger,
+            out=np.zeros(len(own)),
+            where=(larger > noise) & np.isfinite(larger),
         )
     values[alone] = 0.0
     if geometry.zero is not None:

@@ -61,6 +61,16 @@ class MergingEstimator(CenterEstimator):
         self.check_is_fitted()
         groups = _groups(pairs, self.n_clusters_)
         points = self._points(X)
+        if points.n_rows != len(self.labels_):
+            raise ValueError(
+                f"X has {points.n_rows} rows, but {len(self.labels_)} were fitted: merge needs all "
+                f"of these."
+            )
+        if (
+            getattr(self, "size_min", None) is not None
+            or getattr(self, "size_max", None) is not None
+        ):
+            raise ValueError("merge cannot keep size_min and size_max: set both to None first.")
         weights = check_weights(sample_weight, points)
         rows, centers, n_threads = self._met(points)
         sums = self._sums(rows, centers, self._assign(rows, centers, n_threads), weights, n_threads)

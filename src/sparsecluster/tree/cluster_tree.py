@@ -322,7 +322,8 @@ class ClusterTree(ClusterMixin, TreeForms):
         check_number("beam", beam, Integral, 0)
         rows = self._points(X)
         if beam > 0:
-            return self._route(rows, int(beam), metric_of(self.metric_))
+            width = min(int(beam), self.tree_.n_nodes)
+            return self._route(rows, width, metric_of(self.metric_))
         centers: Any = sp.csr_array(self.node_centers_)[self.tree_.leaves]
         n_threads = effective_n_threads(self.n_threads)
         columns = Columns.occurring(rows, centers)
