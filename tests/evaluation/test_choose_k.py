@@ -246,3 +246,9 @@ def test_what_cannot_be_tried_is_refused(case):
     options = {"k_range": range(2, 5)} | changed
     with pytest.raises(ValueError, match=message):
         choose_k(np.eye(12), options.pop("k_range"), **options)
+
+
+def test_a_search_that_runs_out_of_distinct_rows_says_so():
+    doubt = choose_k(np.repeat(np.eye(4), 5, axis=0), range(2, 10), random_state=0).doubt
+    assert "X has no more distinct rows than that" in doubt
+    assert "a larger one may be better" not in doubt

@@ -88,9 +88,13 @@ def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int)
 def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str:
     ks, silhouettes, k = table["k"], table["silhouette"], int(chosen["k"])
     doubts = []
-    if not complete:
+    # Without a cost every cluster is of equal rows.
+    exhausted = not complete and table["cost"][-1] <= 1e-12 * table["cost"][0]
+    if exhausted:
+        doubts.append(f"K = {ks[-1]} leaves no cost: X has no more distinct rows than that")
+    elif not complete:
         doubts.append(f"the search ended at K = {ks[-1]}, before the end of the range")
-    if len(ks) > 1 and k == ks[-1]:
+    if len(ks) > 1 and k == ks[-1] and not exhausted:
         doubts.append("it is the last of the range, and a larger one may be better")
     elif len(ks) > 1 and k == ks[0]:
         doubts.append("it is the first of the range, and a smaller one may be better")
