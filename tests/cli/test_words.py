@@ -132,14 +132,17 @@ def test_the_number_of_clusters_has_short_names(folder, capfd, option):
     assert json.loads(capfd.readouterr().out)["clusters"] == 4
 
 
-def test_help_of_a_command_by_word_and_by_option(capfd, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")  # as the tests whose console may be in use still
-    app.meta(["fit", "--help"])
-    by_option = capfd.readouterr().out
-    app.meta(["help", "fit"])
-    assert capfd.readouterr().out == by_option
-    app.meta(["help"])
-    assert "Commands" in capfd.readouterr().out
+def test_help_of_a_command_by_word_and_by_option():
+    """In processes of their own, because consoles of other tests have widths of theirs."""
+
+    def shown(*line):
+        command = [sys.executable, "-m", "sparsecluster", *line]
+        environment = {**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
+        done = subprocess.run(command, capture_output=True, check=True, env=environment)
+        return done.stdout.decode()
+
+    assert shown("help", "fit") == shown("fit", "--help")
+    assert "Commands" in shown("help")
 
 
 @pytest.mark.parametrize("number", [*SYSTEM_ERRORS, errno.ETXTBSY])
