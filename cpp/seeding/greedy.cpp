@@ -22,6 +22,9 @@ namespace {
 constexpr double kCheck = 3, kSurvivor = 4, kGroupRow = 0.02;
 // The screen by columns is left aside for up to so many steps when scans are faster.
 constexpr int64_t kLongestRest = 64;
+// What survived the screen is kept for the next time a row is drawn: up to so many rows, and so many bytes per row in all.
+constexpr size_t kMostKept = 4096;
+constexpr int64_t kRoomPerRow = 512;
 
 // What a candidate gains, and the new squared distance of every row that it is nearest to.
 struct Trial {
@@ -45,6 +48,15 @@ struct ThreadState {
     std::vector<Survivors> survivors;  // per candidate, where all are screened together
 };
 
+// What is known of a row that was drawn before. Distances to the nearest seed only fall, so no other rows than these
+// can be nearer to it.
+struct Kept {
+    ScreenQuery query;
+    Survivors survivors;
+
+    int64_t bytes() const { return int64_t(sizeof(Kept)) + 8 * int64_t(survivors.rows.capacity()); }
+};
+
 template <class V, class I>
 class Seeder {
 public:
@@ -55,7 +67,10 @@ public:
           measure_(rows, view, n_threads_), team_(n_threads_), states_(n_threads_) {
         // In dense rows everything shares features, so there is nothing to find by columns.
         by_columns_ = view.indptr && !rows.streamed() && Screen::bytes(view) <= options.memory_limit;
-        if (by_columns_) screen_.build(view, rows);
+        if (!by_columns_) return;
+        screen_.build(view, rows);
+        kept_of_.assign(n_, -1);
+        room_ = std::min(options.memory_limit - Screen::bytes(view), kRoomPerRow * n_);
     }
 
     Seeds run() {
@@ -119,7 +134,7 @@ private:
         candidates_.resize(drawn_.size());
         for (size_t c = 0; c < drawn_.size(); ++c) {
             candidates_[c].row = drawn_[c];
-            candidates_[c].survivors.rows.clear();
+            candidates_[c].survivors.clear();
         }
     }
 
@@ -140,30 +155,41 @@ private:
         std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate* a, const Candidate* b) {
             return a->survivors.most > b->survivors.most;
         });
-        for (const Candidate* candidate : candidates) {
+        for (Candidate* candidate : candidates) {
             const double steps = most_steps(candidate->survivors.most, candidate->survivors.rows.size());
             most_[candidate->row] = std::min(most_[candidate->row], steps);
             if (hopeless(steps)) continue;
             try_candidate(*candidate);
             most_[candidate->row] = std::min(most_[candidate->row], double(current_.gain));
+            drop_others(candidate->survivors);
             if (current_.better_than(best_)) std::swap(current_, best_);
         }
     }
 
-    // Candidates that were drawn before come last: what they could gain then may rule them out now.
+    // Candidates that were drawn before come last: what they could gain then may rule them out now, and if not, the
+    // rows that they could gain are few.
     void try_by_columns() {
-        for (ThreadState& state : states_) state.screen.visited = 0;
-        std::vector<Candidate*> fresh, known;
+        std::vector<Candidate*> fresh, known, again;
         for (Candidate& candidate : candidates_)
             (most_[candidate.row] == std::numeric_limits<double>::infinity() ? fresh : known)
                 .push_back(&candidate);
-        n_screened_ = int64_t(fresh.size());
+        work_ = 0;
+        n_screened_ = 0;
         screen_by_columns(fresh);
-        measure_best(fresh);
-        std::erase_if(known, [&](const Candidate* candidate) { return hopeless(most_[candidate->row]); });
-        n_screened_ += int64_t(known.size());
-        screen_by_columns(known);
-        measure_best(known);
+        for (Candidate* candidate : known) {
+            if (hopeless(most_[candidate->row])) continue;
+            const int32_t kept = kept_of_[candidate->row];
+            if (kept < 0) {
+                again.push_back(candidate);
+                continue;
+            }
+            std::swap(candidate->survivors, kept_[kept].survivors);
+            screen_.find_again(kept_[kept].query, rows_.scale(), potential_.offsets(), options_.weights,
+                               candidate->survivors);
+            measure_best({candidate});
+            std::swap(candidate->survivors, kept_[kept].survivors);
+        }
+        screen_by_columns(again);
     }
 
     void try_together() {
@@ -171,6 +197,19 @@ private:
         std::vector<Candidate*> all;
         for (Candidate& candidate : candidates_) all.push_back(&candidate);
         measure_best(all);
+    }
+
+    // Only rows that are nearer now can be nearer later.
+    void drop_others(Survivors& survivors) const {
+        if (survivors.reach.empty()) return;
+        size_t kept = 0;
+        for (size_t s = 0; s < survivors.rows.size() && kept < current_.nearer.size(); ++s) {
+            if (survivors.rows[s] != current_.nearer[kept]) continue;
+            survivors.rows[kept] = survivors.rows[s];
+            survivors.reach[kept++] = survivors.reach[s];
+        }
+        survivors.rows.resize(kept);
+        survivors.reach.resize(kept);
     }
 
     void try_candidate(const Candidate& candidate) {
@@ -199,12 +238,47 @@ private:
         }
     }
 
+    // Screens and measures.
     void screen_by_columns(const std::vector<Candidate*>& candidates) {
-        parallel_blocks(int64_t(candidates.size()), n_threads_, [&](int64_t c, int thread) {
+        if (candidates.empty()) return;
+        queries_.resize(candidates.size());
+        for (size_t c = 0; c < candidates.size(); ++c) {
             const int64_t row = candidates[c]->row;
-            screen_.find(view_.row(row), rows_.norm2()[row], rows_.scale(), potential_.offsets(), options_.weights,
-                         n_bounded_, states_[thread].screen, candidates[c]->survivors);
+            screen_.ask(view_.row(row), rows_.norm2()[row], rows_.scale(), n_bounded_, queries_[c]);
+            work_ += double(queries_[c].visited);
+        }
+        // A few parts for each thread, of whole chunks.
+        const int64_t n_chunks = (n_ + Screen::kChunkRows - 1) / Screen::kChunkRows;
+        const int64_t n_parts = std::min<int64_t>(n_chunks, n_threads_ > 1 ? 4 * n_threads_ : 1);
+        found_.resize(n_parts);
+        parallel_blocks(n_parts, n_threads_, [&](int64_t part, int thread) {
+            const int64_t begin = part * n_chunks / n_parts * Screen::kChunkRows;
+            const int64_t end = std::min(n_, (part + 1) * n_chunks / n_parts * Screen::kChunkRows);
+            screen_.find(queries_, begin, end, rows_.scale(), potential_.offsets(), options_.weights,
+                         states_[thread].screen);
+            std::swap(states_[thread].screen.survivors, found_[part]);
         });
+        for (size_t c = 0; c < candidates.size(); ++c) {
+            for (const std::vector<Survivors>& of_part : found_) candidates[c]->survivors.append(of_part[c]);
+            work_ += kSurvivor * double(candidates[c]->survivors.rows.size());
+        }
+        n_screened_ += int64_t(candidates.size());
+        const int64_t before = checked_;
+        measure_best(candidates);
+        work_ += kCheck * double(checked_ - before);
+        for (size_t c = 0; c < candidates.size(); ++c) keep(*candidates[c], queries_[c]);
+    }
+
+    void keep(Candidate& candidate, const ScreenQuery& query) {
+        if (kept_of_[candidate.row] >= 0 || candidate.survivors.rows.size() > kMostKept) return;
+        Kept kept;
+        kept.query.least = query.least;
+        kept.query.slack = query.slack;
+        kept.survivors = candidate.survivors;
+        if (kept.bytes() > room_) return;
+        room_ -= kept.bytes();
+        kept_of_[candidate.row] = int32_t(kept_.size());
+        kept_.push_back(std::move(kept));
     }
 
     // Pays while most rows survive the other screen.
@@ -212,10 +286,7 @@ private:
         scan_.index(rows_, view_, drawn_, n_threads_);
         for (ThreadState& state : states_) {
             state.survivors.resize(candidates_.size());
-            for (Survivors& survivors : state.survivors) {
-                survivors.rows.clear();
-                survivors.most = 0;
-            }
+            for (Survivors& survivors : state.survivors) survivors.clear();
         }
         scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double excess, int thread) {
             Survivors& survivors = states_[thread].survivors[c];
@@ -224,8 +295,7 @@ private:
         });
         for (size_t c = 0; c < candidates_.size(); ++c) {
             Survivors& all = candidates_[c].survivors;
-            all.rows.clear();
-            all.most = 0;
+            all.clear();
             for (const ThreadState& state : states_) {
                 const Survivors& part = state.survivors[c];
                 all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
@@ -284,11 +354,7 @@ private:
     // Only speed depends on it.
     void adapt(double seconds) {
         if (n_screened_ == 0) return;
-        double work = kCheck * double(checked_);
-        for (const ThreadState& state : states_) work += double(state.screen.visited);
-        for (const Candidate& candidate : candidates_)
-            work += kSurvivor * double(candidate.survivors.rows.size());
-        work = work / double(n_screened_) + kGroupRow * double(n_) * n_bounded_;
+        const double work = work_ / double(n_screened_) + kGroupRow * double(n_) * n_bounded_;
         if (work > last_work_) direction_ = -direction_;
         last_work_ = work;
         n_bounded_ = std::clamp(n_bounded_ + direction_, 0, screen_.n_groups());
@@ -322,8 +388,14 @@ private:
     std::vector<Candidate> candidates_;  // and what is known of them
     Trial current_, best_;
     std::vector<Trial> parts_ = std::vector<Trial>(Measure<V, I>::kMostPortions);
-    int64_t n_screened_ = 0;  // candidates that were screened in this step
+    int64_t n_screened_ = 0;  // candidates that were screened by columns in this step,
+    double work_ = 0;         // and what that took
     int64_t checked_ = 0;     // entries of rows that were measured in this step
+    std::vector<ScreenQuery> queries_;
+    std::vector<std::vector<Survivors>> found_;  // by part of the rows and query
+    std::vector<int32_t> kept_of_;               // per row, its place in kept_ or -1
+    std::vector<Kept> kept_;
+    int64_t room_ = 0;  // bytes for more of them
     TeamScope team_;
     std::vector<ThreadState> states_;
 };

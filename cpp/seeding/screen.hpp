@@ -25,18 +25,40 @@ struct ColumnRest {
     float value;
 };
 
-struct ScreenScratch {
-    std::vector<float> reach;  // per row of a chunk: at least its product with the candidate
-    std::vector<int32_t> found;
+// A candidate as the screen sees it: the columns to visit, and its norm within each group that is bounded.
+struct ScreenQuery {
     std::vector<ColumnRest> columns;
+    std::vector<const float*> group_norms;
+    std::vector<float> factors;
+    double least = 0;  // a row that it is nearer to has a product of at least this + its offset,
+    double slack = 0;  // less this times the row's norm, for roundings
     int64_t visited = 0;  // entries of columns
 };
 
-// The rows that a candidate could be nearest to, and what choosing it would gain at most: the weighted sum of
-// how much the squared distances fall.
+// The rows that a candidate could be nearest to, each with a value that its product with the candidate does not exceed,
+// and what choosing it would gain at most: the weighted sum of how much the squared distances fall.
 struct Survivors {
     std::vector<int32_t> rows;
+    std::vector<float> reach;
     double most = 0;
+
+    void clear() {
+        rows.clear();
+        reach.clear();
+        most = 0;
+    }
+    void append(const Survivors& more) {
+        rows.insert(rows.end(), more.rows.begin(), more.rows.end());
+        reach.insert(reach.end(), more.reach.begin(), more.reach.end());
+        most += more.most;
+    }
+};
+
+struct ScreenScratch {
+    std::vector<float> reach;  // per row of a chunk: at least its product with the candidate
+    std::vector<int32_t> found;
+    std::vector<std::vector<ColumnRest>> columns;  // per query, what is left of them
+    std::vector<Survivors> survivors;              // per query
 };
 
 // The rows by feature, scaled, and for groups of frequent features each row's norm within the group. The product
@@ -47,13 +69,23 @@ public:
     template <class V, class I>
     void build(const Matrix<V, I>& view, const Rows& rows);
 
-    // Finds the rows i whose product with the candidate may exceed |candidate|^2 / 2 + offset[i]. The first
-    // n_bounded groups are bounded, the other features visited. `weights` may be null.
+    // The first n_bounded groups are bounded, the other features visited.
     template <class V, class I>
-    void find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
-              const double* weights, int n_bounded, ScreenScratch& scratch, Survivors& survivors) const;
+    void ask(const Row<V, I>& candidate, double candidate_norm2, double scale, int n_bounded, ScreenQuery& query) const;
+
+    // Leaves in scratch.survivors, for each query, the rows i from `begin` to `end` whose product with the candidate may
+    // exceed |candidate|^2 / 2 + offset[i]. All queries look at the same rows in turn, which stay in the cache.
+    // `weights` may be null.
+    void find(const std::vector<ScreenQuery>& queries, int64_t begin, int64_t end, double scale, const float* offset,
+              const double* weights, ScreenScratch& scratch) const;
+
+    // The same of rows that survived before, when the offsets were no higher.
+    void find_again(const ScreenQuery& query, double scale, const float* offset, const double* weights,
+                    Survivors& survivors) const;
 
     int n_groups() const { return n_groups_; }
+    // Rows that are screened together, so that their sums and norms stay in the cache.
+    static constexpr int64_t kChunkRows = 8192;
 
     // Memory that build() will take.
     template <class V, class I>
@@ -68,9 +100,6 @@ private:
     static constexpr int kMaxGroups = 16;
     static constexpr double kGroupGrowth = 1.3;
     static constexpr int64_t kRarest = 512;  // in fewer than one of so many rows: not frequent
-    // Rows that are screened together, so that their sums stay in the first-level cache.
-    static constexpr int64_t kChunkRows = 16384;
-
     const Kernels* simd_ = nullptr;
     int64_t n_ = 0;
     int n_groups_ = 0;
@@ -126,73 +155,105 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
 }
 
 template <class V, class I>
-void Screen::find(const Row<V, I>& candidate, double candidate_norm2, double scale, const float* offset,
-                  const double* weights, int n_bounded, ScreenScratch& scratch, Survivors& survivors) const {
-    const Kernels& simd = *simd_;
+void Screen::ask(const Row<V, I>& candidate, double candidate_norm2, double scale, int n_bounded,
+                 ScreenQuery& query) const {
     double group_norm2[kMaxGroups] = {};
-    scratch.columns.clear();
+    query.columns.clear();
+    query.visited = 0;
     for (int64_t e = 0; e < candidate.size; ++e) {
         const auto feature = candidate.features[e];
         const double value = double(candidate.values[e]) * scale;
         if (group_[feature] < n_bounded) {
             group_norm2[group_[feature]] += value * value;
         } else {
-            scratch.columns.push_back({entries_.data() + begin_[feature],
-                                       entries_.data() + begin_[feature + 1], float(value)});
-            scratch.visited += begin_[feature + 1] - begin_[feature];
+            query.columns.push_back({entries_.data() + begin_[feature], entries_.data() + begin_[feature + 1], float(value)});
+            query.visited += begin_[feature + 1] - begin_[feature];
         }
     }
-    const float* group_norms[kMaxGroups];
-    float factors[kMaxGroups];
-    int n_factors = 0;
+    query.group_norms.clear();
+    query.factors.clear();
     for (int g = 0; g < n_bounded; ++g) {
         if (group_norm2[g] == 0) continue;
-        group_norms[n_factors] = group_norms_.data() + g * n_;
-        factors[n_factors++] = round_up(std::sqrt(group_norm2[g]));
+        query.group_norms.push_back(group_norms_.data() + g * n_);
+        query.factors.push_back(round_up(std::sqrt(group_norm2[g])));
     }
-
     const double norm = std::sqrt(candidate_norm2) * scale;
-    // Roundings of the sums below, of the offsets, and of the comparison.
-    const double slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
-    const double least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
+    // Roundings of the sums, of the offsets, and of the comparison.
+    query.slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
+    query.least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
+}
+
+inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin, int64_t end, double scale,
+                         const float* offset, const double* weights, ScreenScratch& scratch) const {
+    const Kernels& simd = *simd_;
     scratch.reach.resize(kChunkRows);
     scratch.found.resize(kChunkRows);
-    survivors.rows.clear();
-    double most = 0;
-    for (int64_t begin = 0; begin < n_; begin += kChunkRows) {
-        const int64_t count = std::min(kChunkRows, n_ - begin);
-        float* const reach = scratch.reach.data();
-        simd.weighted_sum(reach, group_norms, factors, n_factors, count);
-        const int32_t first = int32_t(begin), end = int32_t(begin + count);
-        for (size_t c = 0; c < scratch.columns.size(); ++c) {
-            ColumnRest& column = scratch.columns[c];
-            if (c + 1 < scratch.columns.size()) __builtin_prefetch(scratch.columns[c + 1].begin);
-            const ColumnEntry* entry = column.begin;
-            const ColumnEntry* stop = column.end;
-            if (end < n_) stop = std::partition_point(entry, stop, [&](auto e) { return e.row < end; });
-            column.begin = stop;
-            const float value = column.value;
-            for (; entry + 4 <= stop; entry += 4) {
-                // Rows of a column differ, so the four do not wait for each other.
-                const float sums[4] = {reach[entry[0].row - first] + value * entry[0].value,
-                                       reach[entry[1].row - first] + value * entry[1].value,
-                                       reach[entry[2].row - first] + value * entry[2].value,
-                                       reach[entry[3].row - first] + value * entry[3].value};
-                for (int e = 0; e < 4; ++e) reach[entry[e].row - first] = sums[e];
-            }
-            for (; entry < stop; ++entry) reach[entry->row - first] += value * entry->value;
-        }
-        int32_t* const found = scratch.found.data();
-        const int64_t n_found = simd.collect_above(reach, norms_.data() + begin, offset + begin, count,
-                                                   float(slack), float(least), found);
-        for (int64_t s = 0; s < n_found; ++s) {
-            const int32_t i = first + found[s];
-            const double above = double(reach[found[s]]) - least + slack * double(norms_[i]) - double(offset[i]);
-            most += (weights ? weights[i] : 1.0) * std::max(0.0, above);
-            survivors.rows.push_back(i);
-        }
-        for (int g = 0; g < n_factors; ++g) group_norms[g] += count;
+    scratch.columns.resize(std::max(scratch.columns.size(), queries.size()));
+    scratch.survivors.resize(std::max(scratch.survivors.size(), queries.size()));
+    const auto first_of = [](const ColumnRest& column, int64_t row) {
+        return std::partition_point(column.begin, column.end, [&](const ColumnEntry& e) { return e.row < row; });
+    };
+    for (size_t q = 0; q < queries.size(); ++q) {
+        scratch.survivors[q].clear();
+        scratch.columns[q] = queries[q].columns;
+        if (begin > 0)
+            for (ColumnRest& column : scratch.columns[q]) column.begin = first_of(column, begin);
     }
+    const float* group_norms[kMaxGroups];
+    float* const reach = scratch.reach.data();
+    int32_t* const found = scratch.found.data();
+    for (; begin < end; begin += kChunkRows) {
+        const int64_t stop_row = std::min(begin + kChunkRows, end), count = stop_row - begin;
+        const int32_t first = int32_t(begin);
+        for (size_t q = 0; q < queries.size(); ++q) {
+            const ScreenQuery& query = queries[q];
+            const int n_factors = int(query.factors.size());
+            for (int g = 0; g < n_factors; ++g) group_norms[g] = query.group_norms[g] + begin;
+            simd.weighted_sum(reach, group_norms, query.factors.data(), n_factors, count);
+            std::vector<ColumnRest>& columns = scratch.columns[q];
+            for (size_t c = 0; c < columns.size(); ++c) {
+                ColumnRest& column = columns[c];
+                if (c + 1 < columns.size()) __builtin_prefetch(columns[c + 1].begin);
+                const ColumnEntry* entry = column.begin;
+                const ColumnEntry* const stop = stop_row < n_ ? first_of(column, stop_row) : column.end;
+                column.begin = stop;
+                const float value = column.value;
+                for (; entry + 4 <= stop; entry += 4) {
+                    // Rows of a column differ, so the four do not wait for each other.
+                    const float sums[4] = {reach[entry[0].row - first] + value * entry[0].value,
+                                           reach[entry[1].row - first] + value * entry[1].value,
+                                           reach[entry[2].row - first] + value * entry[2].value,
+                                           reach[entry[3].row - first] + value * entry[3].value};
+                    for (int e = 0; e < 4; ++e) reach[entry[e].row - first] = sums[e];
+                }
+                for (; entry < stop; ++entry) reach[entry->row - first] += value * entry->value;
+            }
+            const int64_t n_found = simd.collect_above(reach, norms_.data() + begin, offset + begin, count,
+                                                       float(query.slack), float(query.least), found);
+            Survivors& survivors = scratch.survivors[q];
+            for (int64_t s = 0; s < n_found; ++s) {
+                survivors.rows.push_back(first + found[s]);
+                survivors.reach.push_back(reach[found[s]]);
+            }
+        }
+    }
+    for (size_t q = 0; q < queries.size(); ++q) find_again(queries[q], scale, offset, weights, scratch.survivors[q]);
+}
+
+inline void Screen::find_again(const ScreenQuery& query, double scale, const float* offset, const double* weights,
+                               Survivors& survivors) const {
+    double most = 0;
+    size_t kept = 0;
+    for (size_t s = 0; s < survivors.rows.size(); ++s) {
+        const int32_t i = survivors.rows[s];
+        const double above = double(survivors.reach[s]) + query.slack * double(norms_[i]) - double(offset[i]) - query.least;
+        if (above < 0) continue;
+        most += (weights ? weights[i] : 1.0) * above;
+        survivors.rows[kept] = i;
+        survivors.reach[kept++] = survivors.reach[s];
+    }
+    survivors.rows.resize(kept);
+    survivors.reach.resize(kept);
     survivors.most = 2 * most / (scale * scale);
 }
 
