@@ -22,6 +22,7 @@ struct ColumnEntry {
 // The rest of a column, and the candidate's value there.
 struct ColumnRest {
     const ColumnEntry *begin, *end;
+    const int64_t* chunks;  // where its chunks of rows begin in all entries, or null
     float value;
 };
 
@@ -90,8 +91,9 @@ public:
     // Memory that build() will take.
     template <class V, class I>
     static int64_t bytes(const Matrix<V, I>& view) {
-        return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 20 +
-               view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1);
+        return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 24 +
+               view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1) +
+               view.nnz() / kLongColumn * int64_t(sizeof(int64_t));
     }
 
 private:
@@ -100,6 +102,8 @@ private:
     static constexpr int kMaxGroups = 16;
     static constexpr double kGroupGrowth = 1.3;
     static constexpr int64_t kRarest = 512;  // in fewer than one of so many rows: not frequent
+    // With so many entries for each chunk of rows it is known where its chunks begin.
+    static constexpr int64_t kLongColumn = 2;
     const Kernels* simd_ = nullptr;
     int64_t n_ = 0;
     int n_groups_ = 0;
@@ -107,6 +111,9 @@ private:
     std::vector<float> group_norms_;   // [group][row], rounded up
     std::vector<int64_t> begin_;       // per feature, into entries_
     std::vector<ColumnEntry> entries_;
+    int64_t n_chunks_ = 0;
+    std::vector<int32_t> long_column_;   // per feature, its number among the long columns or -1
+    std::vector<int64_t> chunk_begin_;   // [long column][chunk], into entries_
     std::vector<float> norms_;         // |x|, rounded up
 };
 
@@ -136,6 +143,12 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
     entries_.resize(nnz);
     norms_.resize(n_);
     group_norms_.resize(n_groups_ * n_);
+    n_chunks_ = (n_ + kChunkRows - 1) / kChunkRows;
+    long_column_.assign(d, -1);
+    int32_t n_long = 0;
+    for (int64_t f = 0; f < d; ++f)
+        if (begin_[f + 1] - begin_[f] >= kLongColumn * (n_chunks_ + 1)) long_column_[f] = n_long++;
+    chunk_begin_.resize(n_long * (n_chunks_ + 1));
     std::vector<int64_t> at(begin_.begin(), begin_.end() - 1);
     double group_norm2[kMaxGroups];
     for (int64_t i = 0; i < n_; ++i) {
@@ -151,7 +164,13 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
             group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
         norms_[i] = round_up(std::sqrt(rows.norm2()[i]) * rows.scale());
         if (i % 256 == 0) poll_interrupt();
+        if ((i + 1) % kChunkRows == 0 || i + 1 == n_)
+            for (int64_t f = 0; f < d; ++f)
+                if (long_column_[f] >= 0)
+                    chunk_begin_[long_column_[f] * (n_chunks_ + 1) + i / kChunkRows + 1] = at[f];
     }
+    for (int64_t f = 0; f < d; ++f)
+        if (long_column_[f] >= 0) chunk_begin_[long_column_[f] * (n_chunks_ + 1)] = begin_[f];
 }
 
 template <class V, class I>
@@ -166,7 +185,10 @@ void Screen::ask(const Row<V, I>& candidate, double candidate_norm2, double scal
         if (group_[feature] < n_bounded) {
             group_norm2[group_[feature]] += value * value;
         } else {
-            query.columns.push_back({entries_.data() + begin_[feature], entries_.data() + begin_[feature + 1], float(value)});
+            const int32_t place = long_column_[feature];
+            query.columns.push_back({entries_.data() + begin_[feature], entries_.data() + begin_[feature + 1],
+                                     place < 0 ? nullptr : chunk_begin_.data() + place * (n_chunks_ + 1),
+                                     float(value)});
             query.visited += begin_[feature + 1] - begin_[feature];
         }
     }
@@ -190,14 +212,13 @@ inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin,
     scratch.found.resize(kChunkRows);
     scratch.columns.resize(std::max(scratch.columns.size(), queries.size()));
     scratch.survivors.resize(std::max(scratch.survivors.size(), queries.size()));
-    const auto first_of = [](const ColumnRest& column, int64_t row) {
-        return std::partition_point(column.begin, column.end, [&](const ColumnEntry& e) { return e.row < row; });
-    };
     for (size_t q = 0; q < queries.size(); ++q) {
         scratch.survivors[q].clear();
         scratch.columns[q] = queries[q].columns;
-        if (begin > 0)
-            for (ColumnRest& column : scratch.columns[q]) column.begin = first_of(column, begin);
+        for (ColumnRest& column : scratch.columns[q]) {
+            if (column.chunks) continue;
+            while (column.begin < column.end && column.begin->row < begin) ++column.begin;
+        }
     }
     const float* group_norms[kMaxGroups];
     float* const reach = scratch.reach.data();
@@ -205,6 +226,7 @@ inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin,
     for (; begin < end; begin += kChunkRows) {
         const int64_t stop_row = std::min(begin + kChunkRows, end), count = stop_row - begin;
         const int32_t first = int32_t(begin);
+        const int64_t chunk = begin / kChunkRows;
         for (size_t q = 0; q < queries.size(); ++q) {
             const ScreenQuery& query = queries[q];
             const int n_factors = int(query.factors.size());
@@ -213,11 +235,16 @@ inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin,
             std::vector<ColumnRest>& columns = scratch.columns[q];
             for (size_t c = 0; c < columns.size(); ++c) {
                 ColumnRest& column = columns[c];
-                if (c + 1 < columns.size()) __builtin_prefetch(columns[c + 1].begin);
-                const ColumnEntry* entry = column.begin;
-                const ColumnEntry* const stop = stop_row < n_ ? first_of(column, stop_row) : column.end;
-                column.begin = stop;
                 const float value = column.value;
+                if (!column.chunks) {
+                    const ColumnEntry* entry = column.begin;
+                    for (; entry < column.end && entry->row < stop_row; ++entry)
+                        reach[entry->row - first] += value * entry->value;
+                    column.begin = entry;
+                    continue;
+                }
+                const ColumnEntry* entry = entries_.data() + column.chunks[chunk];
+                const ColumnEntry* const stop = entries_.data() + column.chunks[chunk + 1];
                 for (; entry + 4 <= stop; entry += 4) {
                     // Rows of a column differ, so the four do not wait for each other.
                     const float sums[4] = {reach[entry[0].row - first] + value * entry[0].value,
