@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -19,16 +20,39 @@ struct ColumnEntry {
     float value;
 };
 
-// The rest of a column, and the candidate's value there.
-struct ColumnRest {
-    const ColumnEntry *begin, *end;
-    const int64_t* chunks;  // where its chunks of rows begin in all entries, or null
+// An entry in four bytes: a float in 19 bits, and in the other 13 the row within its chunk.
+class PackedEntry {
+public:
+    static constexpr int64_t kPlaces = 1 << 13;
+    static constexpr double kError = 0x1p-11;  // of a value, relative
+
+    PackedEntry() = default;
+    PackedEntry(int64_t place, float value) : bits_(nearest(value) | uint32_t(place)) {}
+
+    uint32_t place() const { return bits_ & kPlace; }
+    float value() const { return std::bit_cast<float>(bits_ & ~kPlace); }
+
+private:
+    static constexpr uint32_t kPlace = kPlaces - 1;
+
+    static uint32_t nearest(float value) {
+        const uint32_t bits = std::bit_cast<uint32_t>(value), rounded = (bits + kPlaces / 2) & ~kPlace;
+        return std::isfinite(std::bit_cast<float>(rounded)) ? rounded : bits & ~kPlace;
+    }
+
+    uint32_t bits_;
+};
+
+// A column that a candidate shares, and its value there. Of long columns it is known where chunks of rows begin.
+struct SharedColumn {
     float value;
+    const int64_t* chunks;            // into the packed entries; null for a short column,
+    const ColumnEntry *begin, *end;  // of which this is what is left
 };
 
 // A candidate as the screen sees it: the columns to visit, and its norm within each group that is bounded.
 struct ScreenQuery {
-    std::vector<ColumnRest> columns;
+    std::vector<SharedColumn> columns;
     std::vector<const float*> group_norms;
     std::vector<float> factors;
     double least = 0;  // a row that it is nearer to has a product of at least this + its offset,
@@ -58,7 +82,7 @@ struct Survivors {
 struct ScreenScratch {
     std::vector<float> reach;  // per row of a chunk: at least its product with the candidate
     std::vector<int32_t> found;
-    std::vector<std::vector<ColumnRest>> columns;  // per query, what is left of them
+    std::vector<std::vector<SharedColumn>> columns;  // per query, what is left of them
     std::vector<Survivors> survivors;              // per query
 };
 
@@ -86,12 +110,12 @@ public:
 
     int n_groups() const { return n_groups_; }
     // Rows that are screened together, so that their sums and norms stay in the cache.
-    static constexpr int64_t kChunkRows = 8192;
+    static constexpr int64_t kChunkRows = PackedEntry::kPlaces;
 
     // Memory that build() will take.
     template <class V, class I>
     static int64_t bytes(const Matrix<V, I>& view) {
-        return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 24 +
+        return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 32 +
                view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1) +
                view.nnz() / kLongColumn * int64_t(sizeof(int64_t));
     }
@@ -109,27 +133,30 @@ private:
     int n_groups_ = 0;
     std::vector<int32_t> group_;       // per feature, kNone for the rare ones
     std::vector<float> group_norms_;   // [group][row], rounded up
-    std::vector<int64_t> begin_;       // per feature, into entries_
-    std::vector<ColumnEntry> entries_;
     int64_t n_chunks_ = 0;
-    std::vector<int32_t> long_column_;   // per feature, its number among the long columns or -1
-    std::vector<int64_t> chunk_begin_;   // [long column][chunk], into entries_
+    std::vector<int64_t> begin_;       // per feature, into entries_ of short columns or packed_ of long ones
+    std::vector<int64_t> end_;
+    std::vector<ColumnEntry> entries_;
+    std::vector<PackedEntry> packed_;
+    std::vector<int32_t> long_column_;  // per feature, its number among the long columns or -1
+    std::vector<int64_t> chunk_begin_;  // [long column][chunk], into packed_
     std::vector<float> norms_;         // |x|, rounded up
 };
 
 template <class V, class I>
 void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
-    const int64_t d = view.n_features, nnz = view.nnz();
+    const int64_t d = view.n_features;
     n_ = view.n_rows;
+    n_chunks_ = (n_ + kChunkRows - 1) / kChunkRows;
     simd_ = &kernels();
-    begin_.assign(d + 1, 0);
+    std::vector<int64_t> counts(d, 0);
     for (int64_t i = 0; i < n_; ++i) {
         const auto row = view.row(i);
-        for (int64_t e = 0; e < row.size; ++e) ++begin_[row.features[e] + 1];
+        for (int64_t e = 0; e < row.size; ++e) ++counts[row.features[e]];
     }
     std::vector<std::pair<int64_t, int32_t>> frequent;  // (-count, feature)
     for (int64_t f = 0; f < d; ++f)
-        if (begin_[f + 1] * kRarest > n_) frequent.push_back({-begin_[f + 1], int32_t(f)});
+        if (counts[f] * kRarest > n_) frequent.push_back({-counts[f], int32_t(f)});
     std::sort(frequent.begin(), frequent.end());
     group_.assign(d, kNone);
     double size = 1;
@@ -138,39 +165,48 @@ void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
             group_[frequent[at++].second] = n_groups_;
         ++n_groups_;
     }
-    for (int64_t f = 0; f < d; ++f) begin_[f + 1] += begin_[f];
 
-    entries_.resize(nnz);
-    norms_.resize(n_);
-    group_norms_.resize(n_groups_ * n_);
-    n_chunks_ = (n_ + kChunkRows - 1) / kChunkRows;
+    begin_.resize(d);
     long_column_.assign(d, -1);
     int32_t n_long = 0;
-    for (int64_t f = 0; f < d; ++f)
-        if (begin_[f + 1] - begin_[f] >= kLongColumn * (n_chunks_ + 1)) long_column_[f] = n_long++;
+    int64_t n_short_entries = 0, n_packed = 0;
+    for (int64_t f = 0; f < d; ++f) {
+        const bool is_long = counts[f] >= kLongColumn * (n_chunks_ + 1);
+        if (is_long) long_column_[f] = n_long++;
+        int64_t& entries = is_long ? n_packed : n_short_entries;
+        begin_[f] = entries;
+        entries += counts[f];
+    }
+    end_ = begin_;
+    entries_.resize(n_short_entries);
+    packed_.resize(n_packed);
     chunk_begin_.resize(n_long * (n_chunks_ + 1));
-    std::vector<int64_t> at(begin_.begin(), begin_.end() - 1);
+    norms_.resize(n_);
+    group_norms_.resize(n_groups_ * n_);
+    const auto mark = [&](int64_t chunk) {
+        for (int64_t f = 0; f < d; ++f)
+            if (long_column_[f] >= 0) chunk_begin_[long_column_[f] * (n_chunks_ + 1) + chunk] = end_[f];
+    };
     double group_norm2[kMaxGroups];
     for (int64_t i = 0; i < n_; ++i) {
+        if (i % kChunkRows == 0) mark(i / kChunkRows);
+        if (i % 256 == 0) poll_interrupt();
         std::fill_n(group_norm2, kMaxGroups, 0.0);
         const auto row = view.row(i);
         for (int64_t e = 0; e < row.size; ++e) {
             const auto feature = row.features[e];
             const double value = double(row.values[e]) * rows.scale();
-            entries_[at[feature]++] = {int32_t(i), float(value)};
+            if (long_column_[feature] < 0)
+                entries_[end_[feature]++] = {int32_t(i), float(value)};
+            else
+                packed_[end_[feature]++] = PackedEntry(i % kChunkRows, float(value));
             if (group_[feature] != kNone) group_norm2[group_[feature]] += value * value;
         }
         for (int g = 0; g < n_groups_; ++g)
             group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
         norms_[i] = round_up(std::sqrt(rows.norm2()[i]) * rows.scale());
-        if (i % 256 == 0) poll_interrupt();
-        if ((i + 1) % kChunkRows == 0 || i + 1 == n_)
-            for (int64_t f = 0; f < d; ++f)
-                if (long_column_[f] >= 0)
-                    chunk_begin_[long_column_[f] * (n_chunks_ + 1) + i / kChunkRows + 1] = at[f];
     }
-    for (int64_t f = 0; f < d; ++f)
-        if (long_column_[f] >= 0) chunk_begin_[long_column_[f] * (n_chunks_ + 1)] = begin_[f];
+    mark(n_chunks_);
 }
 
 template <class V, class I>
@@ -185,11 +221,15 @@ void Screen::ask(const Row<V, I>& candidate, double candidate_norm2, double scal
         if (group_[feature] < n_bounded) {
             group_norm2[group_[feature]] += value * value;
         } else {
-            const int32_t place = long_column_[feature];
-            query.columns.push_back({entries_.data() + begin_[feature], entries_.data() + begin_[feature + 1],
-                                     place < 0 ? nullptr : chunk_begin_.data() + place * (n_chunks_ + 1),
-                                     float(value)});
-            query.visited += begin_[feature + 1] - begin_[feature];
+            SharedColumn column{float(value), nullptr, nullptr, nullptr};
+            if (long_column_[feature] < 0) {
+                column.begin = entries_.data() + begin_[feature];
+                column.end = entries_.data() + end_[feature];
+            } else {
+                column.chunks = chunk_begin_.data() + long_column_[feature] * (n_chunks_ + 1);
+            }
+            query.columns.push_back(column);
+            query.visited += end_[feature] - begin_[feature];
         }
     }
     query.group_norms.clear();
@@ -200,8 +240,8 @@ void Screen::ask(const Row<V, I>& candidate, double candidate_norm2, double scal
         query.factors.push_back(round_up(std::sqrt(group_norm2[g])));
     }
     const double norm = std::sqrt(candidate_norm2) * scale;
-    // Roundings of the sums, of the offsets, and of the comparison.
-    query.slack = double(candidate.size + kMaxGroups + 8) * 0x1p-23 * norm;
+    // Roundings of the packed values, of the sums, of the offsets, and of the comparison.
+    query.slack = (PackedEntry::kError + double(candidate.size + kMaxGroups + 8) * 0x1p-23) * norm;
     query.least = 0.5 * norm * norm * (1 - 0x1p-20) - 1e-36;
 }
 
@@ -215,7 +255,7 @@ inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin,
     for (size_t q = 0; q < queries.size(); ++q) {
         scratch.survivors[q].clear();
         scratch.columns[q] = queries[q].columns;
-        for (ColumnRest& column : scratch.columns[q]) {
+        for (SharedColumn& column : scratch.columns[q]) {
             if (column.chunks) continue;
             while (column.begin < column.end && column.begin->row < begin) ++column.begin;
         }
@@ -232,9 +272,9 @@ inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin,
             const int n_factors = int(query.factors.size());
             for (int g = 0; g < n_factors; ++g) group_norms[g] = query.group_norms[g] + begin;
             simd.weighted_sum(reach, group_norms, query.factors.data(), n_factors, count);
-            std::vector<ColumnRest>& columns = scratch.columns[q];
+            std::vector<SharedColumn>& columns = scratch.columns[q];
             for (size_t c = 0; c < columns.size(); ++c) {
-                ColumnRest& column = columns[c];
+                SharedColumn& column = columns[c];
                 const float value = column.value;
                 if (!column.chunks) {
                     const ColumnEntry* entry = column.begin;
@@ -243,17 +283,19 @@ inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin,
                     column.begin = entry;
                     continue;
                 }
-                const ColumnEntry* entry = entries_.data() + column.chunks[chunk];
-                const ColumnEntry* const stop = entries_.data() + column.chunks[chunk + 1];
+                if (c + 1 < columns.size() && columns[c + 1].chunks) {
+                    const PackedEntry* const next = packed_.data() + columns[c + 1].chunks[chunk];
+                    for (int line = 0; line < 4; ++line) __builtin_prefetch(next + 16 * line);
+                }
+                const PackedEntry* entry = packed_.data() + column.chunks[chunk];
+                const PackedEntry* const stop = packed_.data() + column.chunks[chunk + 1];
                 for (; entry + 4 <= stop; entry += 4) {
                     // Rows of a column differ, so the four do not wait for each other.
-                    const float sums[4] = {reach[entry[0].row - first] + value * entry[0].value,
-                                           reach[entry[1].row - first] + value * entry[1].value,
-                                           reach[entry[2].row - first] + value * entry[2].value,
-                                           reach[entry[3].row - first] + value * entry[3].value};
-                    for (int e = 0; e < 4; ++e) reach[entry[e].row - first] = sums[e];
+                    float sums[4];
+                    for (int e = 0; e < 4; ++e) sums[e] = reach[entry[e].place()] + value * entry[e].value();
+                    for (int e = 0; e < 4; ++e) reach[entry[e].place()] = sums[e];
                 }
-                for (; entry < stop; ++entry) reach[entry->row - first] += value * entry->value;
+                for (; entry < stop; ++entry) reach[entry->place()] += value * entry->value();
             }
             const int64_t n_found = simd.collect_above(reach, norms_.data() + begin, offset + begin, count,
                                                        float(query.slack), float(query.least), found);
