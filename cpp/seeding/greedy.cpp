@@ -358,13 +358,13 @@ private:
         if (work > last_work_) direction_ = -direction_;
         last_work_ = work;
         n_bounded_ = std::clamp(n_bounded_ + direction_, 0, screen_.n_groups());
-        if (seconds > scan_seconds_) {
+        // Twice, because another process may have held up one step.
+        const bool slow = seconds > scan_seconds_;
+        if (slow && was_slow_)
             rest_ = last_rest_ = std::min(2 * last_rest_, kLongestRest);
-            n_bounded_ = 0;
-            direction_ = 1;
-        } else {
+        else if (!slow)
             last_rest_ = 1;
-        }
+        was_slow_ = slow;
     }
 
     const Rows& rows_;
@@ -383,6 +383,7 @@ private:
     int direction_ = 1;
     double last_work_ = std::numeric_limits<double>::infinity();
     int64_t rest_ = 2, last_rest_ = 1;  // steps without the screen by columns
+    bool was_slow_ = false;             // slower than a scan
     double scan_seconds_ = std::numeric_limits<double>::infinity();  // the fastest scan
     std::vector<int64_t> drawn_;         // the rows of this step,
     std::vector<Candidate> candidates_;  // and what is known of them
