@@ -23,8 +23,8 @@ constexpr double kCheck = 3, kSurvivor = 4, kGroupRow = 0.02;
 // The screen by columns is left aside for up to so many steps when scans are faster.
 constexpr int64_t kLongestRest = 64;
 // What survived the screen is kept for the next time a row is drawn: up to so many rows, and so many bytes per row in all.
-constexpr size_t kMostKept = 4096;
-constexpr int64_t kRoomPerRow = 512;
+constexpr size_t kMostKept = 512;
+constexpr int64_t kRoomPerRow = 256;
 
 // What a candidate gains, and the new squared distance of every row that it is nearest to.
 struct Trial {
@@ -51,7 +51,7 @@ struct ThreadState {
 // What is known of a row that was drawn before. Distances to the nearest seed only fall, so no other rows than these
 // can be nearer to it.
 struct Kept {
-    ScreenQuery query;
+    double least, slack;  // as in ScreenQuery
     Survivors survivors;
 
     int64_t bytes() const { return int64_t(sizeof(Kept)) + 8 * int64_t(survivors.rows.capacity()); }
@@ -184,8 +184,8 @@ private:
                 continue;
             }
             std::swap(candidate->survivors, kept_[kept].survivors);
-            screen_.find_again(kept_[kept].query, rows_.scale(), potential_.offsets(), options_.weights,
-                               candidate->survivors);
+            screen_.find_again(kept_[kept].least, kept_[kept].slack, rows_.scale(), potential_.offsets(),
+                               options_.weights, candidate->survivors);
             measure_best({candidate});
             std::swap(candidate->survivors, kept_[kept].survivors);
         }
@@ -271,10 +271,7 @@ private:
 
     void keep(Candidate& candidate, const ScreenQuery& query) {
         if (kept_of_[candidate.row] >= 0 || candidate.survivors.rows.size() > kMostKept) return;
-        Kept kept;
-        kept.query.least = query.least;
-        kept.query.slack = query.slack;
-        kept.survivors = candidate.survivors;
+        Kept kept{query.least, query.slack, candidate.survivors};
         if (kept.bytes() > room_) return;
         room_ -= kept.bytes();
         kept_of_[candidate.row] = int32_t(kept_.size());

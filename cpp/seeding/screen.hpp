@@ -105,19 +105,18 @@ public:
               const double* weights, ScreenScratch& scratch) const;
 
     // The same of rows that survived before, when the offsets were no higher.
-    void find_again(const ScreenQuery& query, double scale, const float* offset, const double* weights,
+    void find_again(double least, double slack, double scale, const float* offset, const double* weights,
                     Survivors& survivors) const;
 
     int n_groups() const { return n_groups_; }
     // Rows that are screened together, so that their sums and norms stay in the cache.
     static constexpr int64_t kChunkRows = PackedEntry::kPlaces;
 
-    // Memory that build() will take.
+    // Memory that build() will take. A packed entry and its share of where chunks begin are no larger than an entry.
     template <class V, class I>
     static int64_t bytes(const Matrix<V, I>& view) {
         return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 32 +
-               view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1) +
-               view.nnz() / kLongColumn * int64_t(sizeof(int64_t));
+               view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1);
     }
 
 private:
@@ -306,16 +305,17 @@ inline void Screen::find(const std::vector<ScreenQuery>& queries, int64_t begin,
             }
         }
     }
-    for (size_t q = 0; q < queries.size(); ++q) find_again(queries[q], scale, offset, weights, scratch.survivors[q]);
+    for (size_t q = 0; q < queries.size(); ++q)
+        find_again(queries[q].least, queries[q].slack, scale, offset, weights, scratch.survivors[q]);
 }
 
-inline void Screen::find_again(const ScreenQuery& query, double scale, const float* offset, const double* weights,
+inline void Screen::find_again(double least, double slack, double scale, const float* offset, const double* weights,
                                Survivors& survivors) const {
     double most = 0;
     size_t kept = 0;
     for (size_t s = 0; s < survivors.rows.size(); ++s) {
         const int32_t i = survivors.rows[s];
-        const double above = double(survivors.reach[s]) + query.slack * double(norms_[i]) - double(offset[i]) - query.least;
+        const double above = double(survivors.reach[s]) + slack * double(norms_[i]) - double(offset[i]) - least;
         if (above < 0) continue;
         most += (weights ? weights[i] : 1.0) * above;
         survivors.rows[kept] = i;
