@@ -2,6 +2,9 @@
 #include "kmeans/sums.hpp"
 
 #include <cmath>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -151,13 +154,13 @@ void Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scra
     }
     // The sums before, with the changes worked in.
     std::vector<int32_t>& features = scratch.features;
-    std::vector<FixedSum>& sums = scratch.merged;
+    FixedSums& sums = scratch.merged;
     features.clear();
     sums.clear();
     size_t at = 0;
     auto copy_until = [&](size_t end) {
         features.insert(features.end(), cluster.features.begin() + at, cluster.features.begin() + end);
-        sums.insert(sums.end(), cluster.sums.begin() + at, cluster.sums.begin() + end);
+        sums.append(cluster.sums, at, end);
         at = end;
     };
     scratch.touched.drain([&](int32_t feature) {
@@ -173,8 +176,8 @@ void Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scra
     });
     copy_until(cluster.features.size());
     // Copied, so that clusters do not end up with the room of the largest one.
-    cluster.features.assign(features.begin(), features.end());
-    cluster.sums.assign(sums.begin(), sums.end());
+    FixedSums::tighten(cluster.features, features);
+    cluster.sums.assign_tightly(sums);
     cluster.weight = weight_scale_.value(cluster.fixed_weight);
 }
 
@@ -244,7 +247,17 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
         begin = end;
     }
     stats.cost = cost();
+    give_back(stats.moved, centers.nnz());
     return stats;
+}
+
+// When many rows move most centers get other sizes, and what they leave lies between those of others.
+void Sums::give_back(int64_t moved, int64_t nnz) const {
+    constexpr int64_t kWorth = 1 << 20;
+    if (nnz < kWorth || moved * 10 < n_rows()) return;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 void Sums::move_center(int64_t k, Center mean, Centers& centers, UpdateStats& stats) {

@@ -29,6 +29,45 @@ struct FixedSum {
     }
 };
 
+// Many of them. Float32 values leave nothing for the fine parts as a rule, which are kept only where one is not zero.
+class FixedSums {
+public:
+    size_t size() const { return coarse_.size(); }
+    FixedSum operator[](size_t i) const { return {coarse_[i], fine_.empty() ? 0 : fine_[i]}; }
+    void clear() {
+        coarse_.clear();
+        fine_.clear();
+    }
+    void push_back(const FixedSum& sum) {
+        if (fine_.empty() && sum.fine != 0) fine_.resize(coarse_.size(), 0);
+        if (sum.fine != 0 || !fine_.empty()) fine_.push_back(sum.fine);
+        coarse_.push_back(sum.coarse);
+    }
+    // Those of another one from `begin` to `end`.
+    void append(const FixedSums& other, size_t begin, size_t end) {
+        if (fine_.empty() && !other.fine_.empty()) fine_.resize(coarse_.size(), 0);
+        coarse_.insert(coarse_.end(), other.coarse_.begin() + begin, other.coarse_.begin() + end);
+        if (other.fine_.empty())
+            fine_.resize(fine_.empty() ? 0 : coarse_.size(), 0);
+        else
+            fine_.insert(fine_.end(), other.fine_.begin() + begin, other.fine_.begin() + end);
+    }
+    // A copy that takes no more room than it needs.
+    void assign_tightly(const FixedSums& other) {
+        tighten(coarse_, other.coarse_);
+        tighten(fine_, other.fine_);
+    }
+
+    template <class T>
+    static void tighten(std::vector<T>& to, const std::vector<T>& from) {
+        if (to.capacity() > from.size() + from.size() / 8) std::vector<T>().swap(to);
+        to.assign(from.begin(), from.end());
+    }
+
+private:
+    std::vector<int64_t> coarse_, fine_;
+};
+
 // Powers of two by exponent, -1022 .. 1023.
 struct PowersOfTwo {
     PowersOfTwo() {
@@ -81,7 +120,7 @@ public:
 private:
     struct Cluster {
         std::vector<int32_t> features;
-        std::vector<FixedSum> sums;  // empty where clusters are summed anew
+        FixedSums sums;  // empty where clusters are summed anew
         FixedSum fixed_weight;
         double weight = 0;
         double mean_norm2 = 0;
@@ -90,7 +129,7 @@ private:
     struct Scratch {
         std::vector<FixedSum> fixed;  // per feature, zero between clusters
         std::vector<int32_t> features;  // of the cluster that is being merged,
-        std::vector<FixedSum> merged;   // and its sums
+        FixedSums merged;               // and its sums
         std::vector<double> sums;     // the same where clusters are summed anew
         FeatureSet touched;
     };
@@ -113,6 +152,7 @@ private:
     double squared_spread(const Row<V, I>& row) const;
     Center place(Center mean, Cluster& cluster) const;
     double cost() const;
+    void give_back(int64_t moved, int64_t nnz) const;
 
     const Rows& rows_;
     const ColumnStats& columns_;
