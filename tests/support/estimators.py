@@ -278,6 +278,7 @@ ESTIMATORS = [
             "default": {},
             "tfidf": {"tfidf": True, "norm": "l2", "log": True},
             "dropped": {"min_df": 3, "max_df": 0.4, "dtype": "float64"},
+            "embedded": {"min_df": 3, "tfidf": True, "norm": "l2", "embed": 9},
         },
         # Not with logarithms, because the checks pass values below -1.
         checked=[{}, {"tfidf": True, "norm": "l2", "drop_empty": True}],
