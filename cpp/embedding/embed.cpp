@@ -18,8 +18,8 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kBlockEntries = 1 << 15;  // about as many are one thread's work at a time
-constexpr int64_t kSlabBlocks = 64;         // whose results wait to be put in their places
+constexpr int64_t kBlockEntries = 1 << 14;  // about as many are one thread's work at a time
+constexpr int64_t kSlabBlocks = 16;         // whose results wait to be put in their places
 
 // Calls work(places, view) with the way in which columns find their places, and the rows as they are stored.
 template <class V, class Work>
