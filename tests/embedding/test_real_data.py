@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sparsecluster import KMeans, Prepare, SparseEmbedding
 from sparsecluster.embedding.rule import embedding_error
 
-SETS = ("20news-tfidf", "rcv1", "sector", "kos")
+SETS = ("sector", "kos", "bbc", "classic3")
 K, EPS, DELTA = 20, 0.5, 0.1
 
 
