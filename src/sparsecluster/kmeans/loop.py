@@ -40,6 +40,7 @@ class Task:
     tolerance: float = 0.0  #: of the sum of the squared shifts of the centers (eq. A.1)
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
     run: int = 0  #: its number among the runs of a fit
+    space: str = "original"  #: of the rows; "embedded" where they are not those of the user
     #: centers as the user sees them
     shown: Callable[[sp.csr_array], Any] = lambda centers: centers
 
@@ -131,6 +132,7 @@ class Loop:
             center_distances=found.center_distances,
             assignment_seconds=assigned - started,
             update_seconds=updated - assigned - refilling,
+            space=self.task.space,
         )
         self.history.append(record)
         self.near = record.shift <= self.task.tolerance

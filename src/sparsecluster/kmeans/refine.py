@@ -62,6 +62,7 @@ def first_variation(
             path="single moves",
             run=task.run,
             rows=rows.n_rows,
+            space=task.space,
         )
         history.append(record)
         with record.showing(partial(task.show, centers), labels.copy):
