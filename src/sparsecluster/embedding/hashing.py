@@ -32,7 +32,8 @@ def mixed_bits(numbers: Any) -> np.ndarray:
 
 def stream_bits(seed: Any, numbers: Any) -> np.ndarray:
     """Entries of the SplitMix64 streams that begin at these seeds, at these numbers."""
-    seeds, counts = np.asarray(seed, dtype=np.uint64), np.asarray(numbers, dtype=np.uint64)
+    # Arrays wrap around as they should; numpy warns of single numbers that do.
+    seeds, counts = (np.array(one, dtype=np.uint64, ndmin=1) for one in (seed, numbers))
     return mixed_bits(seeds + (counts + np.uint64(1)) * GOLDEN)
 
 

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sparsecluster.embedding.hashing import mixed_bits, random_signs, stream_bits
 
 BLOCK_BYTES = 1 << 20  # of rows that are mixed at once, so that they stay in the cache
-ROUNDS = 4  # of the permutation by which entries are drawn
+FEW = 1024  # entries of a row that are drawn by sorting random numbers, at most
+ROUNDS = 6  # of the permutation by which others are drawn
 
 
 def hadamard(rows: np.ndarray) -> np.ndarray:
@@ -75,6 +76,9 @@ class Mixer:
         if n_drawn == self.length:
             return np.broadcast_to(np.arange(self.length), shape)
         keys = self._keys(block)
+        if self.length <= FEW:
+            lots = stream_bits(keys[:, None], np.arange(self.length)[None, :])
+            return np.sort(np.argsort(lots, axis=1)[:, :n_drawn], axis=1)
         numbers = np.broadcast_to(np.arange(n_drawn, dtype=np.uint64), shape).copy()
         # A permutation of 0 .. length - 1 for each row: its first places are its draws.
         mask, shift = np.uint64(self.length - 1), np.uint64(max(1, self.bits // 2))

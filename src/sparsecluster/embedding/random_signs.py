@@ -60,8 +60,10 @@ class RandomSigns(ClassNamePrefixFeaturesOutMixin, Reducer):
     >>> Z = RandomSigns(400, random_state=0).fit_transform(X)
     >>> Z.shape, bool(np.all(np.abs(Z) == 0.05))
     ((3, 400), True)
-    >>> (Z @ Z.T).round(1)
-    array([[ 1. , ...]])
+    >>> abs(Z @ Z.T).round(1)
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
     """
 
     _parameters = Reducer._parameters | {"random_state": By(check_random_state)}
