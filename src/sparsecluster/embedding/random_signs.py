@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from sparsecluster.embedding.hashing import mixed_bits, seed_of, stream_bits
 from sparsecluster.embedding.reducing import Reducer, refuse_beyond, rounded
+from sparsecluster.rows.checks import check_feature_names
 from sparsecluster.rows.parameters import By
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
@@ -84,19 +85,22 @@ class RandomSigns(ClassNamePrefixFeaturesOutMixin, Reducer):
         self.n_threads = n_threads
         self.memory_limit = memory_limit
 
-    def fit(self, X: Any, y: Any = None) -> RandomSigns:
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None) -> RandomSigns:
         """Take the number of columns of X, and a seed.
 
         Parameters
         ----------
         X : sparse matrix or array of shape (n_samples, n_features), frame, Rows, store or path
         y : ignored
+        feature_names : sequence of str, optional
+            Names of the columns, kept as `feature_names_`.
         """
         self.check_parameters()
         rows = self._enter(X, reset=True)
+        names = check_feature_names(feature_names, rows.n_features)
         self._check_memory(rows)
         self.seed_ = seed_of(self.random_state)
-        self._remember(rows, None)
+        self._remember(rows, names)
         return self
 
     @property

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from sparsecluster.embedding.hashing import seed_of
 from sparsecluster.embedding.mixing import Mixer, sampled
 from sparsecluster.embedding.reducing import Reducer, refuse_beyond, rounded
+from sparsecluster.rows.checks import check_feature_names
 from sparsecluster.rows.parameters import By
 from sparsecluster.rows.resources import effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
@@ -88,19 +89,22 @@ class Sparsification(ClassNamePrefixFeaturesOutMixin, Reducer):
         self.n_threads = n_threads
         self.memory_limit = memory_limit
 
-    def fit(self, X: Any, y: Any = None) -> Sparsification:
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None) -> Sparsification:
         """Take the number of columns of X, and a seed.
 
         Parameters
         ----------
         X : sparse matrix or array of shape (n_samples, n_features), frame, Rows, store or path
         y : ignored
+        feature_names : sequence of str, optional
+            Names of the columns, kept as `feature_names_`.
         """
         self.check_parameters()
         rows = self._enter(X, reset=True)
+        names = check_feature_names(feature_names, rows.n_features)
         check_room(rows, self.n_components, self.memory_limit)
         self.seed_ = seed_of(self.random_state)
-        self._remember(rows, None)
+        self._remember(rows, names)
         return self
 
     def inverse_transform(self, X: Any) -> np.ndarray:

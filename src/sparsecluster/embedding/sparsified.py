@@ -21,7 +21,7 @@ from sparsecluster.embedding.mixing import Mixer
 from sparsecluster.embedding.reducing import refuse_beyond
 from sparsecluster.embedding.sparsification import check_room, sparsified
 from sparsecluster.kmeans.empty import warn_if_fewer
-from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.parameters import By, Number, integer
 from sparsecluster.rows.resources import effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
@@ -215,7 +215,9 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         self.n_threads = n_threads
         self.memory_limit = memory_limit
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SparsifiedKMeans:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
+    ) -> SparsifiedKMeans:
         """Sparsify the rows of X, and cluster them.
 
         Parameters
@@ -224,10 +226,13 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, not negative.
+        feature_names : sequence of str, optional
+            Names of the columns, kept as `feature_names_`.
         """
         self.check_parameters()
         rows = self._enter(X, reset=True)
         weights = check_weights(sample_weight, rows)
+        names = check_feature_names(feature_names, rows.n_features)
         if rows.n_rows < self.n_clusters:
             raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}.")
         self._check_memory(rows)
@@ -254,7 +259,7 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         self.labels_, self.mixed_centers_ = labels, centers
         self.cluster_centers_ = mixer.unmix(centers)
         self.inertia_ = float(cost * mixer.length / self.n_components)
-        self._remember(rows, None)
+        self._remember(rows, names)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
