@@ -11,7 +11,9 @@ from sparsecluster.embedding.hashing import mixed_bits, stream_bits
 
 def rows(n_rows=40, n_features=90, seed=0):
     rng = np.random.default_rng(seed)
-    return np.where(rng.random((n_rows, n_features)) < 0.2, rng.normal(size=(n_rows, n_features)), 0)
+    return np.where(
+        rng.random((n_rows, n_features)) < 0.2, rng.normal(size=(n_rows, n_features)), 0
+    )
 
 
 def sign(seed, column, component):
@@ -54,16 +56,17 @@ def test_blocks_of_rows_and_components_change_no_bit(monkeypatch):
 
 def test_first_signs_are_the_same_for_more_components():
     X = rows()
-    few, many = (
-        RandomSigns(n, random_state=0).fit_transform(X) * np.sqrt(n) for n in (70, 700)
-    )
+    few, many = (RandomSigns(n, random_state=0).fit_transform(X) * np.sqrt(n) for n in (70, 700))
     np.testing.assert_allclose(few, many[:, :70], rtol=1e-12, atol=1e-12)
 
 
 def test_squared_lengths_are_kept_in_expectation():
     X = rows(5)
     found = np.array(
-        [np.square(RandomSigns(20, random_state=s).fit_transform(X)).sum(axis=1) for s in range(400)]
+        [
+            np.square(RandomSigns(20, random_state=s).fit_transform(X)).sum(axis=1)
+            for s in range(400)
+        ]
     )
     expected = np.square(X).sum(axis=1)
     error = found.std(axis=0) / np.sqrt(len(found))

@@ -43,16 +43,14 @@ def test_columns_drawn_are_scaled_by_their_probability():
     np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
     assert counts.round().sum() == 50
     assert np.all(np.diff(model.columns_) > 0)
-    np.testing.assert_allclose(
-        model.transform(X), X[:, model.columns_] * model.scale_, rtol=1e-12
-    )
+    np.testing.assert_allclose(model.transform(X), X[:, model.columns_] * model.scale_, rtol=1e-12)
 
 
 def test_squared_lengths_are_kept_in_expectation():
     X = rows()[:5]
     found = np.array([
-        np.square(LeverageSelection(15, n_clusters=2, random_state=seed).fit_transform(X)).sum(axis=1)
-        for seed in range(300)
+        np.square(LeverageSelection(15, n_clusters=2, random_state=s).fit_transform(X)).sum(axis=1)
+        for s in range(300)
     ])  # fmt: skip
     kept = leverage(X, 2) > 1e-12  # columns that are never drawn lose their part
     error = found.std(axis=0) / np.sqrt(len(found))
@@ -86,7 +84,7 @@ def test_rows_of_zeros_are_refused():
 
 
 def test_more_singular_vectors_than_there_are_are_refused():
-    with pytest.raises(ValueError, match="n_clusters=31 singular vectors.*80 rows and 30 columns"):
+    with pytest.raises(ValueError, match=r"n_clusters=31 singular vectors.*80 rows and 30 columns"):
         LeverageSelection(5, n_clusters=31).fit(rows())
 
 
@@ -174,7 +172,9 @@ def test_what_cannot_be_is_refused(options, message):
 # --- both ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [LaplacianScore(6), LeverageSelection(6, random_state=0)], ids=repr)
+@pytest.mark.parametrize(
+    "model", [LaplacianScore(6), LeverageSelection(6, random_state=0)], ids=repr
+)
 def test_names_of_kept_columns(model, tmp_path):
     names = [f"word {i}" for i in range(30)]
     model.fit(csr(rows()), feature_names=names)
@@ -186,7 +186,9 @@ def test_names_of_kept_columns(model, tmp_path):
     assert model.get_support().nonzero()[0].tolist() == model.get_support(indices=True).tolist()
 
 
-@pytest.mark.parametrize("model", [LaplacianScore(6), LeverageSelection(6, random_state=0)], ids=repr)
+@pytest.mark.parametrize(
+    "model", [LaplacianScore(6), LeverageSelection(6, random_state=0)], ids=repr
+)
 def test_sparse_rows_stay_sparse(model):
     X = csr(rows(), np.float32)
     found = model.fit_transform(X)

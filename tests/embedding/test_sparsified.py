@@ -84,7 +84,7 @@ def test_draws_of_a_row_do_not_depend_on_place_type_or_stored_zeros():
 
 
 def test_more_entries_than_there_are_are_refused():
-    with pytest.raises(ValueError, match="n_components=129 .* has 128 after mixing"):
+    with pytest.raises(ValueError, match=r"n_components=129 .* has 128 after mixing"):
         Sparsification(129).fit(np.ones((3, 90)))
 
 

@@ -91,7 +91,7 @@ TABLE: dict[str, _Rule] = {
         "n d k / (eps^2 log(d))", "Boutsidis, Zouzias, Mahoney and Drineas (2015)",
     ),
     "sparsified": _Rule(
-        lambda task: task.d * _log2(task.n) / task.n, lambda eps: None, "a share of log(n) / n of d",
+        lambda task: task.d * _log2(task.n) / task.n, lambda eps: None, "d log(n) / n",
         "n d log(d) + d log(n)", "Pourkamali-Anaraki and Becker (2017)",
     ),
     "sparse-embedding": _Rule(
@@ -113,9 +113,10 @@ def dimensions(
 ) -> Dimensions:
     """How many dimensions a method needs for a k-means cost within a factor of the optimum.
 
-    These are the rows of Table 1 of "Sparse Embedded k-Means Clustering" (NIPS 2017). All but one are
-    given there up to a constant, which is taken as 1: they compare how methods grow, and are no
-    promise. Only "sparse-embedding" depends on `delta`.
+    These are the rows of Table 1 of "Sparse Embedded k-Means Clustering" (NIPS 2017). All but one
+    are given there up to a constant, which is taken as 1: they compare how methods grow, and are no
+    promise. Only "sparse-embedding" depends on `delta`. Of "sparsified" the paper gives the share
+    of the entries that are kept, log(n) / n.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def dimensions(
     Returns
     -------
     Dimensions
-        `n_components`, the `factor`, the `rule`, what was taken as its `constant`, and its `source`.
+        `n_components`, the `factor`, the `rule`, what was taken as its `constant`, its `source`.
 
     Examples
     --------

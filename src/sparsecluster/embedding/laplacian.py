@@ -24,8 +24,8 @@ class LaplacianScore(ColumnSelection):
     """Column selection by the Laplacian score: the columns that follow the graph of near rows best.
 
     Each row is linked with its nearest rows by weights S. The score of a column f, its values less
-    their mean weighted by the degrees D, is f' (D - S) f / f' D f: how much it varies along the links
-    for how much it varies at all. Columns with the lowest scores are kept.
+    their mean weighted by the degrees D, is f' (D - S) f / f' D f: how much it varies along the
+    links for how much it varies at all. Columns with the lowest scores are kept.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class LaplacianScore(ColumnSelection):
     n_threads : int or None, default=None
         Threads to use; the result does not depend on it.
     memory_limit : int, str or None, default=None
-        Bytes (or "2GB") that the graph may take; more is refused. By default half of the memory that
-        is free.
+        Bytes (or "2GB") that the graph may take; more is refused. By default half of the memory
+        that is free.
 
     Attributes
     ----------
@@ -60,8 +60,8 @@ class LaplacianScore(ColumnSelection):
     --------
     >>> import numpy as np
     >>> from sparsecluster import LaplacianScore
-    >>> X = np.array([[0, 5.0, 1], [0.1, 5, 2], [0.2, 5, 1.4], [9, 5, 1.2], [9.1, 5, 1.9], [9.2, 5, 1]])
-    >>> score = LaplacianScore(1, n_neighbors=2).fit(X)
+    >>> X = [[0, 5, 1], [0.1, 5, 2], [0.2, 5, 1.4], [9, 5, 1.2], [9.1, 5, 1.9], [9.2, 5, 1]]
+    >>> score = LaplacianScore(1, n_neighbors=2).fit(np.array(X))
     >>> score.columns_, score.scores_.round(2)
     (array([0], dtype=int32), array([0.  ,  inf, ...]))
     """
@@ -96,7 +96,9 @@ class LaplacianScore(ColumnSelection):
         """Refuse parameters that cannot be, before any work."""
         super().check_parameters()
         if self.t is not None and self.weights != "heat":
-            raise ValueError(f"t={self.t} has no effect with weights={self.weights!r}: leave it out.")
+            raise ValueError(
+                f"t={self.t} has no effect with weights={self.weights!r}: leave it out."
+            )
 
     def fit(self, X: Any, y: Any = None, *, feature_names: Any = None) -> LaplacianScore:
         """Compute the scores of the columns of X.
@@ -108,6 +110,10 @@ class LaplacianScore(ColumnSelection):
         feature_names : sequence of str, optional
             Names of the columns.
         """
+        self._learn(X, feature_names=feature_names)
+        return self
+
+    def _learn(self, X: Any, *, feature_names: Any = None) -> Rows:
         self.check_parameters()
         rows = self._enter(X, reset=True)
         names = check_feature_names(feature_names, rows.n_features)
@@ -125,7 +131,7 @@ class LaplacianScore(ColumnSelection):
         best = np.argsort(scores, kind="stable")[: self.n_components]
         self.scores_, self.columns_ = scores, np.sort(best).astype(np.int32)
         self._remember(rows, names)
-        return self
+        return rows
 
     def _links(self, rows: Rows) -> sp.csr_array:
         """Weights of the links, symmetric, without the diagonal."""
@@ -145,7 +151,7 @@ class LaplacianScore(ColumnSelection):
 
 
 def laplacian_scores(rows: Rows, links: sp.csr_array) -> np.ndarray:
-    """f' L f / f' D f of each column, by blocks of rows; infinity where it is constant."""
+    """The score of each column, by blocks of rows; infinity where it is constant."""
     degrees = np.asarray(links.sum(axis=1)).ravel()
     total = degrees.sum()
     if total == 0:

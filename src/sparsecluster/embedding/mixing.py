@@ -1,4 +1,4 @@
-"""Rows mixed by a random rotation, signs and then a Hadamard matrix, and entries drawn from them."""
+"""Rows mixed by a random rotation, of signs and a Hadamard matrix, and entries drawn from them."""
 
 from __future__ import annotations
 

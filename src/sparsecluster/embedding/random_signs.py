@@ -27,8 +27,8 @@ BLOCK_ENTRIES = 1 << 22  # of rows that are copied at once, about
 class RandomSigns(ClassNamePrefixFeaturesOutMixin, Reducer):
     """Random projection by a dense matrix of +-1 / sqrt(n_components).
 
-    Squared distances are kept in expectation. The matrix is never stored: its signs are a hash of the
-    seed, the column and the component, and are made for some components at a time.
+    Squared distances are kept in expectation. The matrix is never stored: its signs are a hash of
+    the seed, the column and the component, and are made for some components at a time.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class RandomSigns(ClassNamePrefixFeaturesOutMixin, Reducer):
 
     Notes
     -----
-    The work is entries x components, where :class:`SparseEmbedding` takes one step per entry. Sums are
-    made in float64, in the order of the columns, and rounded once to the type of X: the same to the
-    bit for any number of threads. The signs of the first components do not depend on how many there are.
+    The work is entries x components, where :class:`SparseEmbedding` takes one step per entry. Sums
+    are made in float64, in the order of the columns, and rounded once to the type of X: the same to
+    the bit for any number of threads. The signs of a component do not depend on how many there are.
 
     Examples
     --------
@@ -95,13 +95,17 @@ class RandomSigns(ClassNamePrefixFeaturesOutMixin, Reducer):
         feature_names : sequence of str, optional
             Names of the columns, kept as `feature_names_`.
         """
+        self._learn(X, feature_names=feature_names)
+        return self
+
+    def _learn(self, X: Any, *, feature_names: Any = None) -> Rows:
         self.check_parameters()
         rows = self._enter(X, reset=True)
         names = check_feature_names(feature_names, rows.n_features)
         self._check_memory(rows)
         self.seed_ = seed_of(self.random_state)
         self._remember(rows, names)
-        return self
+        return rows
 
     @property
     def _n_features_out(self) -> int:

@@ -129,7 +129,7 @@ def _sparse_projection(rows: Rows, setting: Setting) -> Any:
     return projection.fit_transform(rows.matrix)
 
 
-NEIGHBORS = {"n_neighbors": integer(1)}
+NEIGHBORS: dict[str, Constraint] = {"n_neighbors": integer(1)}
 METHODS: dict[str, Method] = {
     "sparse-embedding": Method(_sparse_embedding, {}),
     "random-signs": Method(_random_signs, {}),
@@ -175,8 +175,8 @@ def reduce(
         - "sparsified": a random rotation, of which `n_components` entries per row are kept
           (:class:`Sparsification`): cluster it with :class:`SparsifiedKMeans`
     n_components : int, default=100
-        Columns of the result; with "sparsified", entries per row; with "svd-selection", draws, of which
-        the columns that are drawn more than once come out once.
+        Columns of the result; with "sparsified", entries per row; with "svd-selection", draws:
+        columns that are drawn more than once come out once.
     random_state : int, RandomState or None, default=None
         Of what is drawn; "laplacian-score" draws nothing.
     n_threads : int or None, default=None

@@ -15,7 +15,7 @@ from sparsecluster.rows.rows import MAX_INDEX, Rows
 
 
 class Reducer(TransformerMixin, SparseEstimator):
-    """The base of a transformer to fewer columns: `_learn` from rows, `_reduced` makes new ones."""
+    """The base of transformers to fewer columns: they `_learn` from X, and make rows `_reduced`."""
 
     _parameters = {
         name: SparseEstimator._parameters[name] for name in ("n_threads", "memory_limit")
@@ -25,7 +25,7 @@ class Reducer(TransformerMixin, SparseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Fit to X, and transform it."""
-        return self.fit(X, y, **options).transform(X)
+        return self._reduced(self._learn(X, **options))
 
     def transform(self, X: Any) -> Any:
         """The rows of X with fewer columns.
@@ -36,6 +36,10 @@ class Reducer(TransformerMixin, SparseEstimator):
         """
         check_is_fitted(self, "n_features_in_")
         return self._reduced(self._enter(X, reset=False))
+
+    def _learn(self, X: Any, *, feature_names: Any = None) -> Rows:
+        """Fit to X; its checked rows."""
+        raise NotImplementedError
 
     def _reduced(self, rows: Rows) -> Any:
         raise NotImplementedError

@@ -90,10 +90,10 @@ class LeverageSelection(ColumnSelection):
     """Column selection by the SVD: columns are drawn by their leverage scores, and rescaled.
 
     The leverage score of a column is the squared length of its row in the first `n_clusters` right
-    singular vectors, over `n_clusters`. By these probabilities p `n_components` columns are drawn with
-    replacement; a column that was drawn t times is scaled by sqrt(t / (n_components p)), by which
-    squared distances are kept in expectation. With enough columns the k-means cost is kept within a
-    factor of 2 + eps (`dimensions("svd-selection", ...)`).
+    singular vectors, over `n_clusters`. By these probabilities p `n_components` columns are drawn
+    with replacement; a column that was drawn t times is scaled by sqrt(t / (n_components p)), by
+    which squared distances are kept in expectation. With enough columns the k-means cost is kept
+    within a factor of 2 + eps (`dimensions("svd-selection", ...)`).
 
     Parameters
     ----------
@@ -164,6 +164,10 @@ class LeverageSelection(ColumnSelection):
         feature_names : sequence of str, optional
             Names of the columns.
         """
+        self._learn(X, sample_weight=sample_weight, feature_names=feature_names)
+        return self
+
+    def _learn(self, X: Any, *, sample_weight: Any = None, feature_names: Any = None) -> Rows:
         self.check_parameters()
         rows = self._enter(X, reset=True)
         weights = check_weights(sample_weight, rows)
@@ -171,8 +175,8 @@ class LeverageSelection(ColumnSelection):
         rank = self.n_clusters
         if rank > min(rows.shape):
             raise ValueError(
-                f"n_clusters={rank} singular vectors are asked for, and X has n_samples={rows.n_rows} "
-                f"rows and {rows.n_features} columns."
+                f"n_clusters={rank} singular vectors are asked for, and X has "
+                f"n_samples={rows.n_rows} rows and {rows.n_features} columns."
             )
         needed = 24 * sum(rows.shape) * (rank + OVERSAMPLES) + 12 * rows.core.nnz
         refuse_beyond(needed, self.memory_limit, "The SVD of X", "Use fewer n_clusters")
@@ -183,13 +187,13 @@ class LeverageSelection(ColumnSelection):
         self.scores_, self.columns_ = scores, columns.astype(np.int32)
         self.scale_ = np.sqrt(counts / (self.n_components * scores[columns]))
         self._remember(rows, names)
-        return self
+        return rows
 
 
 def leverage_scores(
     rows: Rows, weights: np.ndarray | None, rank: int, random_state: np.random.RandomState
 ) -> np.ndarray:
-    """Squared lengths of the columns' rows in the first right singular vectors, as probabilities."""
+    """Squared lengths of the columns in the first right singular vectors, as probabilities."""
     matrix = sp.csr_array(rows.matrix, dtype=np.float64)
     if weights is not None:
         matrix = sp.csr_array(sp.diags_array(np.sqrt(weights)) @ matrix)
@@ -198,7 +202,7 @@ def leverage_scores(
     with threadpool_limits(limits=1, user_api="blas"):
         _, values, vectors = randomized_svd(
             matrix, rank, n_oversamples=min(OVERSAMPLES, min(rows.shape)), transpose=False,
-            n_iter=POWER_ITERATIONS, power_iteration_normalizer="QR", random_state=random_state,
+            n_iter=POWER_ITERATIONS, power_iteration_normalizer="LU", random_state=random_state,
         )  # fmt: skip
     if not values.any():
         raise ValueError("X is zero everywhere: its columns have no leverage scores.")

@@ -25,12 +25,12 @@ from sparsecluster.storage.fields import INTEGER
 
 
 class Sparsification(ClassNamePrefixFeaturesOutMixin, Reducer):
-    """Preconditioned data sparsification: a random rotation, then `n_components` entries of each row.
+    """Preconditioned data sparsification: a random rotation, then some entries of each row.
 
-    Rows are padded with zeros to the next power of two columns, p; their signs are flipped at random,
-    and they are multiplied by the orthonormal Hadamard matrix. That spreads what a row holds evenly
-    over its p entries, of which `n_components` are kept, drawn anew for each row. Cluster the result
-    with :class:`SparsifiedKMeans`, which knows that what is missing is not zero.
+    Rows are padded with zeros to the next power of two columns, p; their signs are flipped at
+    random, and they are multiplied by the orthonormal Hadamard matrix. That spreads what a row
+    holds evenly over its p entries, of which `n_components` are kept, drawn anew for each row.
+    Cluster the result with :class:`SparsifiedKMeans`, which knows that what is missing is not zero.
 
     Parameters
     ----------
@@ -99,13 +99,17 @@ class Sparsification(ClassNamePrefixFeaturesOutMixin, Reducer):
         feature_names : sequence of str, optional
             Names of the columns, kept as `feature_names_`.
         """
+        self._learn(X, feature_names=feature_names)
+        return self
+
+    def _learn(self, X: Any, *, feature_names: Any = None) -> Rows:
         self.check_parameters()
         rows = self._enter(X, reset=True)
         names = check_feature_names(feature_names, rows.n_features)
         check_room(rows, self.n_components, self.memory_limit)
         self.seed_ = seed_of(self.random_state)
         self._remember(rows, names)
-        return self
+        return rows
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Rows in terms of the mixed columns, such as means, in terms of those that were fitted."""

@@ -4,6 +4,7 @@ Pourkamali-Anaraki and Becker (2017), their sparsified K-means; see sparsificati
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ from sparsecluster.rows.parameters import By, Number, integer
 from sparsecluster.rows.resources import effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.storage.fields import FLAG, INTEGER, LABELS, NUMBER, Array
+from sparsecluster.storage.fields import FLAG, INTEGER, LABELS, NUMBER, SECONDS, Array
 
 BLOCK_CELLS = 1 << 20  # rows x clusters that are compared at once
 
@@ -80,9 +81,7 @@ class Observed:
         """Those of all rows."""
         n_rows = self.values.shape[0]
         at_once = max(1, BLOCK_CELLS // int(self.values.indptr[1]))
-        blocks = [
-            slice(begin, min(begin + at_once, n_rows)) for begin in range(0, n_rows, at_once)
-        ]
+        blocks = [slice(begin, min(begin + at_once, n_rows)) for begin in range(0, n_rows, at_once)]
         return np.concatenate([self.distances(centers, labels[some], some) for some in blocks])
 
     def means(self, labels: np.ndarray, n_clusters: int) -> np.ndarray:
@@ -108,11 +107,12 @@ class Observed:
 
 
 class SparsifiedKMeans(ClusterMixin, SparseEstimator):
-    """K-means on rows that were mixed by a random rotation and sampled, `n_components` entries each.
+    """K-means on rows that were mixed by a random rotation and sampled.
 
-    The rows are those of :class:`Sparsification`. A row is compared with a center over the entries
-    that were kept of it; a center is, entry by entry, the mean of those that were observed in its
-    cluster. Both lower the same cost, so it never goes up. In the end the rotation is undone.
+    The rows are those of :class:`Sparsification`, of `n_components` entries each. A row is compared
+    with a center over the entries that were kept of it; a center is, entry by entry, the mean of
+    those that were observed in its cluster. Both lower the same cost, so it never goes up. In the
+    end the rotation is undone.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
     mixed_centers_ : ndarray of shape (n_clusters_, p)
         The centers in the mixed columns, by which rows are compared.
     inertia_ : float
-        The estimated cost: weighted squared distances over observed entries, times p / n_components.
+        The estimated cost: weighted squared distances over observed entries, by p / n_components.
     n_clusters_ : int
         Number of clusters: fewer than asked for where X has fewer distinct rows.
     n_iter_ : int
@@ -152,11 +152,13 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         Whether it ended by itself.
     seed_ : int
         Of the rotation and the draws.
+    seconds_ : dict
+        Seconds that "sparsification" and "clustering" took, and the "total".
 
     Notes
     -----
-    Starting centers are drawn as in k-means++, by the estimated distances. X being at hand, a row that
-    becomes a starting center does so with all of its entries.
+    Starting centers are drawn as in k-means++, by the estimated distances. X being at hand, a row
+    that becomes a starting center does so with all of its entries.
 
     Examples
     --------
@@ -187,6 +189,7 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         "n_iter_": INTEGER,
         "converged_": FLAG,
         "seed_": INTEGER,
+        "seconds_": SECONDS,
     }
 
     labels_: np.ndarray
@@ -229,6 +232,7 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         feature_names : sequence of str, optional
             Names of the columns, kept as `feature_names_`.
         """
+        started = time.perf_counter()
         self.check_parameters()
         rows = self._enter(X, reset=True)
         weights = check_weights(sample_weight, rows)
@@ -239,11 +243,13 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         n_threads = effective_n_threads(self.n_threads)
         random_state = check_random_state(self.random_state)
         mixer = Mixer(seed_of(self.random_state), rows.n_features)
-        observed = Observed.of(
-            sparsified(rows, mixer, self.n_components, n_threads), weights, n_threads
-        )
+        kept = sparsified(rows, mixer, self.n_components, n_threads)
+        reduced = time.perf_counter()
+        observed = Observed.of(kept, weights, n_threads)
         runs = [
-            self._run(observed, starting_centers(observed, rows, mixer, self.n_clusters, random_state))
+            self._run(
+                observed, starting_centers(observed, rows, mixer, self.n_clusters, random_state)
+            )
             for _ in range(self.n_init)
         ]
         best = min(runs, key=lambda run: run[2])
@@ -259,6 +265,9 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         self.labels_, self.mixed_centers_ = labels, centers
         self.cluster_centers_ = mixer.unmix(centers)
         self.inertia_ = float(cost * mixer.length / self.n_components)
+        ended = time.perf_counter()
+        self.seconds_ = {"sparsification": reduced - started, "clustering": ended - reduced}
+        self.seconds_["total"] = ended - started
         self._remember(rows, names)
         return self
 
@@ -281,8 +290,9 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
         self, observed: Observed, centers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float, int, bool]:
         """Labels, centers, cost over observed entries, iterations, and whether they settled."""
-        n_clusters, before, cost = len(centers), None, np.inf
-        for iteration in range(1, self.max_iter + 1):
+        n_clusters, before, cost, iteration = len(centers), None, np.inf, 0
+        while iteration < self.max_iter:
+            iteration += 1
             labels, distances = observed.nearest(centers)
             observed.refill(labels, distances, n_clusters)
             settled = before is not None and np.array_equal(labels, before)
