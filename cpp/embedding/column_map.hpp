@@ -2,12 +2,18 @@
 // is the same on every machine, or by a table.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 namespace sparsecluster {
 
 // A component c is written as c where values keep their sign, as ~c where they change it.
 inline int32_t component_of(int32_t place) { return place ^ (place >> 31); }
+
+// A value with the sign that it has there; without a branch, which would be taken at random.
+inline double signed_value(int32_t place, double value) {
+    return std::bit_cast<double>(std::bit_cast<uint64_t>(value) ^ (uint64_t(uint32_t(place) >> 31) << 63));
+}
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 inline uint64_t split_mix(uint64_t z) {

@@ -18,8 +18,8 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kBlockEntries = 1 << 15;  // about as many are one thread's work at a time
-constexpr int64_t kSlabBlocks = 64;         // whose results wait to be put in their places
+constexpr int64_t kBlockEntries = 1 << 14;  // about as many are one thread's work at a time
+constexpr int64_t kSlabBlocks = 16;         // whose results wait to be put in their places
 
 // Calls work(places, view) with the way in which columns find their places, and the rows as they are stored.
 template <class V, class Work>
@@ -60,13 +60,20 @@ void keep_least(std::atomic<int64_t>& least, int64_t row) {
     }
 }
 
-// Adds the entries of a row to the sums of their components.
+// Adds the entries of a row to the sums of their components, and sets the bits of these where there are any.
 template <class Places, class Row>
-void add_up(const Places& places, const Row& row, double* sums) {
-    for (int64_t e = 0; e < row.size; ++e) {
-        const int32_t place = places(row.features[e]);
-        const double value = row.values[e];
-        sums[component_of(place)] += place < 0 ? -value : value;
+void add_up(const Places& places, const Row& row, double* sums, uint64_t* bits = nullptr) {
+    constexpr int64_t kAtOnce = 64;
+    int32_t found[kAtOnce];  // first, so that no place waits for a sum
+    for (int64_t begin = 0; begin < row.size; begin += kAtOnce) {
+        const int64_t n = std::min(kAtOnce, row.size - begin);
+        for (int64_t e = 0; e < n; ++e) found[e] = places(row.features[begin + e]);
+        for (int64_t e = 0; bits && e < n; ++e) {
+            const int32_t component = component_of(found[e]);
+            bits[component / 64] |= uint64_t(1) << (component % 64);
+        }
+        for (int64_t e = 0; e < n; ++e)
+            sums[component_of(found[e])] += signed_value(found[e], row.values[begin + e]);
     }
 }
 
@@ -75,49 +82,41 @@ class Reached {
 public:
     explicit Reached(int32_t n_components) : sums_(n_components, 0.0), words_((n_components + 63) / 64, 0) {}
 
+    // Calls visit(component, sum) for each of them.
     template <class Places, class Row, class Visit>
     void visit(const Places& places, const Row& row, const Visit& visit) {
+        double* const sums = sums_.data();
+        uint64_t* const words = words_.data();
+        const auto leave = [&](int32_t component) {
+            visit(component, sums[component]);
+            sums[component] = 0;
+        };
         // Few entries among many components: those that are reached are sorted. The result is the same.
-        if (int64_t(words_.size()) > 8 * row.size + 64) {
+        if (int64_t(words_.size()) > row.size + 64) {
             listed_.clear();
-            each(places, row, [&](int32_t component, uint64_t& word, uint64_t bit) {
-                if (!(word & bit)) listed_.push_back(component);
-            });
+            for (int64_t e = 0; e < row.size; ++e) {
+                const int32_t place = places(row.features[e]), component = component_of(place);
+                const uint64_t bit = uint64_t(1) << (component % 64);
+                if (!(words[component / 64] & bit)) listed_.push_back(component);
+                words[component / 64] |= bit;
+                sums[component] += signed_value(place, row.values[e]);
+            }
             std::sort(listed_.begin(), listed_.end());
             for (const int32_t component : listed_) {
-                words_[component / 64] = 0;
-                leave(component, visit);
+                words[component / 64] = 0;
+                leave(component);
             }
             return;
         }
-        each(places, row, [](int32_t, uint64_t&, uint64_t) {});
+        add_up(places, row, sums, words);
         for (size_t w = 0; w < words_.size(); ++w) {
-            for (uint64_t word = words_[w]; word; word &= word - 1)
-                leave(int32_t(w * 64 + size_t(std::countr_zero(word))), visit);
-            words_[w] = 0;
+            for (uint64_t word = words[w]; word; word &= word - 1)
+                leave(int32_t(w * 64 + size_t(std::countr_zero(word))));
+            words[w] = 0;
         }
     }
 
 private:
-    template <class Places, class Row, class Notice>
-    void each(const Places& places, const Row& row, const Notice& notice) {
-        for (int64_t e = 0; e < row.size; ++e) {
-            const int32_t place = places(row.features[e]), component = component_of(place);
-            const double value = row.values[e];
-            uint64_t& word = words_[component / 64];
-            const uint64_t bit = uint64_t(1) << (component % 64);
-            notice(component, word, bit);
-            word |= bit;
-            sums_[component] += place < 0 ? -value : value;
-        }
-    }
-
-    template <class Visit>
-    void leave(int32_t component, const Visit& visit) {
-        visit(component, sums_[component]);
-        sums_[component] = 0;
-    }
-
     std::vector<double> sums_;
     std::vector<uint64_t> words_;  // a bit for each component that is reached
     std::vector<int32_t> listed_;
@@ -161,6 +160,7 @@ int64_t embed_sparsely(const Rows& rows, const ColumnMap& map, int64_t begin, in
     struct Made {
         std::vector<int32_t> indices;
         std::vector<V> values;
+        int64_t size = 0;
     };
     std::atomic<int64_t> too_large{-1};
     with_places<V>(rows, map, [&](const auto& places, const auto& view) {
@@ -177,20 +177,24 @@ int64_t embed_sparsely(const Rows& rows, const ColumnMap& map, int64_t begin, in
                 const int64_t block = from + b, first = block ? ends[block - 1] : begin;
                 rows.read_ahead(first, ends[block]);
                 Made& made = slab[b];
-                made.indices.clear();
-                made.values.clear();
+                made.size = 0;
                 for (int64_t i = first; i < ends[block]; ++i) {
-                    const size_t before = made.indices.size();
+                    const auto row = view.row(i);
+                    const int64_t before = made.size, room = before + row.size + 1;
+                    if (int64_t(made.indices.size()) < room) {
+                        made.indices.resize(std::max(room, kBlockEntries));
+                        made.values.resize(made.indices.size());
+                    }
                     bool finite = true;
-                    reached_by[thread]->visit(places, view.row(i), [&](int32_t component, double sum) {
+                    reached_by[thread]->visit(places, row, [&](int32_t component, double sum) {
                         const V value = V(sum);
                         finite &= std::isfinite(value);
-                        if (value == 0) return;
-                        made.indices.push_back(component);
-                        made.values.push_back(value);
+                        made.indices[made.size] = component;
+                        made.values[made.size] = value;
+                        made.size += value != 0;
                     });
                     if (!finite) keep_least(too_large, i);
-                    indptr[i - begin + 1] = int64_t(made.indices.size() - before);
+                    indptr[i - begin + 1] = made.size - before;
                 }
             });
             std::vector<int64_t> starts(in_slab);
@@ -200,8 +204,8 @@ int64_t embed_sparsely(const Rows& rows, const ColumnMap& map, int64_t begin, in
                 for (int64_t i = first - begin; i < ends[from + b] - begin; ++i) indptr[i + 1] += indptr[i];
             }
             parallel_blocks(in_slab, n_threads, [&](int64_t b, int) {
-                std::copy(slab[b].indices.begin(), slab[b].indices.end(), indices + starts[b]);
-                std::copy(slab[b].values.begin(), slab[b].values.end(), values + starts[b]);
+                std::copy_n(slab[b].indices.data(), slab[b].size, indices + starts[b]);
+                std::copy_n(slab[b].values.data(), slab[b].size, values + starts[b]);
             });
         }
     });

@@ -197,7 +197,7 @@ def _data(
         "format": recipe.format,
         **found.summary(counts, clusters),
         "recipe": recipe.described(),
-        "frequent": _frequent(counts, recipe.names, terms),
+        "frequent": _frequent(counts, recipe.column_names, terms),
     }
     verified = [f"{path}: all checksums are right"] if verify else []
     return summary, [_grid(_data_rows(path, summary, recipe)), *verified]

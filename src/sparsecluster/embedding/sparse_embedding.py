@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -50,11 +51,12 @@ class SparseEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SparseE
     n_components : int or None, default=None
         Columns of the result. None: by the rule of the paper, from `n_clusters`, `eps` and `delta`.
     n_clusters : int or None, default=None
-        For the rule: number of clusters K that will be looked for.
+        For the rule: number of clusters K that will be looked for; with `n_components` it does not
+        count.
     eps : float or None, default=None
         For the rule: how far the cost of the best clustering of the embedded rows may lie above the
-        optimum, as a share of it; above 0 and below 1. None is 0.5. The costs of all partitions then
-        change by at most a factor of 1 +- e', where eps = 2 e' / (1 - e').
+        optimum, as a share of it; above 0 and below 1. None is 0.5. The costs of all partitions
+        then change by at most a factor of 1 +- e', where eps = 2 e' / (1 - e').
     delta : float or None, default=None
         For the rule: probability of missing that; above 0 and below 1. None is 0.1. The rule is
         max((K + log2(1 / delta)) / e'^2, 6 / (e'^2 delta)) components. Where X has no more columns
@@ -92,8 +94,9 @@ class SparseEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SparseE
     Sums are made in float64, row by row in the order of the columns, and rounded once to the type
     of X: the result is the same to the bit for any number of threads and any blocks.
 
-    The hash of column j is entry j of the SplitMix64 stream that starts at the mixed seed. Its lowest
-    bit gives the sign, its other bits, as a fraction of 2**63, times `n_components` the component.
+    The hash of column j is entry j of the SplitMix64 stream that starts at the mixed seed. Its
+    lowest bit gives the sign, its other bits, as a fraction of 2**63, times `n_components` the
+    component.
 
     Examples
     --------
@@ -148,9 +151,7 @@ class SparseEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SparseE
     def check_parameters(self) -> None:
         """Refuse parameters that cannot be, before any work."""
         super().check_parameters()
-        for_rule = [
-            name for name in ("n_clusters", "eps", "delta") if getattr(self, name) is not None
-        ]
+        for_rule = [name for name in ("eps", "delta") if getattr(self, name) is not None]
         if self.n_components is not None and for_rule:
             raise ValueError(
                 f"n_components={self.n_components} leaves nothing to the rule: pass either "
@@ -158,8 +159,8 @@ class SparseEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SparseE
             )
         if self.n_components is None and self.n_clusters is None:
             raise ValueError(
-                "How many components? Pass n_components, or n_clusters (and eps, delta) to have the "
-                "rule of the paper choose."
+                "How many components? Pass n_components, or n_clusters (and eps, delta) to have "
+                "the rule of the paper choose."
             )
         check_random_state(self.random_state)
 
@@ -214,8 +215,8 @@ class SparseEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SparseE
             return needed
         warnings.warn(
             f"For {self.n_clusters} clusters, eps={eps:g} and delta={delta:g} the rule asks for "
-            f"{needed:,} components, and X has {n_features:,} columns: it stays as it is. Raise eps "
-            f"or delta, or pass n_components.",
+            f"{needed:,} components, and X has {n_features:,} columns: it stays as it is. Raise "
+            f"eps or delta, or pass n_components.",
             UserWarning,
             stacklevel=4,
         )
@@ -292,9 +293,10 @@ class SparseEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SparseE
 
     def _embedded(self, rows: Rows) -> Any:
         if not self._reduces:
-            if self.output == "auto":
+            wanted = {"dense": False, "sparse": True}.get(self.output, rows.sparse)
+            if wanted == rows.sparse:
                 return rows.matrix
-            return rows.matrix.toarray() if rows.sparse and self.output == "dense" else rows.matrix
+            return sp.csr_array(rows.matrix) if wanted else rows.matrix.toarray()
         sparse = self._sparse_output and (rows.sparse or self.output == "sparse")
         self._check_memory(rows, sparse)
         work = WORK_OF_AN_ENTRY * rows.core.nnz

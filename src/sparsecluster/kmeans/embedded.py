@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -101,7 +102,8 @@ class EmbeddedFit:
             first = replace(runs, refine=None) if exact else runs
             small, small_init = self._embedded(task, init, runs.n_clusters, int(seeds[-1]))
             best = first.best(small, small_init, seeds[:-1])
-            state = lifted(task, best)
+            # Rows that differ may be equal when embedded; here no cluster need be missing.
+            state = lifted(task, best, runs.n_clusters if exact else best.centers.shape[0])
             if not exact:
                 return replace(state, finished=True).measured(task.rows, task.setting)
             if best.stopped:
@@ -137,7 +139,7 @@ class EmbeddedFit:
             algorithm="auto" if in_memory else task.algorithm,
             tolerance=self.tol * columns.mean_variance,
             space=EMBEDDED,
-            shown=lambda centers: centers if rows.sparse else centers.toarray(),
+            lift=partial(_means, task),
         )
         self.seconds = time.perf_counter() - started
         return small, init
@@ -168,12 +170,12 @@ class EmbeddedFit:
         return embedded
 
 
-def lifted(task: Task, found: RunState) -> RunState:
-    """The same partition with the centers of its rows in the original space."""
+def lifted(task: Task, found: RunState, n_clusters: int) -> RunState:
+    """The same partition with the centers of its rows in the original space; clusters without rows,
+    which the last assignment may have left, get the farthest ones."""
     rows, setting, labels = task.rows, task.setting, found.labels.copy()
-    centers = _means(task, labels, found.centers.shape[0])
+    centers = _means(task, labels, n_clusters)
     if task.bounds is None:
-        # The last assignment may have left a cluster without rows.
         refilled, hopeless = refill(rows, centers, labels, setting.weights, setting)
         if hopeless:
             centers = drop_clusters(centers, labels, hopeless)

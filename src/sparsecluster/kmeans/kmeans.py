@@ -97,8 +97,8 @@ class KMeans(MergingEstimator):
         (Liu, Shen and Tsang 2017). With "none" `labels_` are those of the embedded rows, and a few
         of them may have another nearest center, which `predict` gives.
     max_iter : int, default=300
-        Most iterations of a run, in each space of an embedding; a warning says when they were not enough, but for single steps:
-        ``max_iter=1`` from given centers.
+        Most iterations of a run, in each space where there is an embedding; a warning says when
+        they were not enough, but for single steps: ``max_iter=1`` from given centers.
     tol : float, default=1e-4
         Stop when the sum of the squared shifts of the centers is at most `tol` times the mean
         variance of the features. With 0 a run ends when no label changes.
@@ -151,8 +151,9 @@ class KMeans(MergingEstimator):
         ended it.
     seconds_ : dict
         Seconds of that run by phase: "embedding" (if there is one), "seeding", "assignment",
-        "update" and "other" (filling empty clusters, single moves, exact costs); and "total", those of the whole call of `fit`. A run
-        that resumed from a checkpoint counts its phases from the beginning.
+        "update" and "other" (filling empty clusters, single moves, exact costs); and "total", those
+        of the whole call of `fit`. A run that resumed from a checkpoint counts its phases from the
+        beginning, but for the embedding.
     n_clusters_ : int
         Number of clusters found: smaller than `n_clusters` if X has fewer distinct rows.
     history_ : list of IterationRecord

@@ -43,9 +43,13 @@ class Task:
     space: str = "original"  #: of the rows; "embedded" where they are not those of the user
     #: centers as the user sees them
     shown: Callable[[sp.csr_array], Any] = lambda centers: centers
+    #: of embedded rows: the centers of these labels, so many of them, in the original space
+    lift: Callable[[np.ndarray, int], _core.Centers] | None = None
 
-    def show(self, centers: _core.Centers) -> Any:
-        """A copy of these centers for the user."""
+    def show(self, centers: _core.Centers, labels: np.ndarray) -> Any:
+        """A copy of the centers of these labels for the user."""
+        if self.lift is not None:
+            centers = self.lift(labels, centers.n_clusters)
         return self.shown(centers_.from_core(centers))
 
 
@@ -58,7 +62,7 @@ def iterate(task: Task, start: RunState, observe: Observer) -> RunState:
     loop = Loop(task, start)
     while loop.goes_on:
         record = loop.step()
-        with record.showing(partial(task.show, loop.centers), loop.labels.copy):
+        with record.showing(partial(task.show, loop.centers, loop.labels), loop.labels.copy):
             loop.stopped = bool(observe(record, loop))
     return loop.finish()
 

@@ -65,7 +65,7 @@ def first_variation(
             space=task.space,
         )
         history.append(record)
-        with record.showing(partial(task.show, centers), labels.copy):
+        with record.showing(partial(task.show, centers, labels), labels.copy):
             stopped = bool(on_iteration(record))
         if stopped:
             break

@@ -1,4 +1,4 @@
-"""The runs of a fit: from several starts, each from its start or from where it was; the best one."""
+"""The runs of a fit, from several starts or from where they were, and the best of them."""
 
 from __future__ import annotations
 

@@ -64,5 +64,6 @@ class ColumnMap:
 def _refuse(row: int, dtype: Any) -> None:
     if row >= 0:
         raise ValueError(
-            f"Row {row} of X has values whose sum is too large for {np.dtype(dtype)}. Scale X first."
+            f"Row {row} of X has values whose sum is too large for {np.dtype(dtype)}. Scale X "
+            f"first."
         )

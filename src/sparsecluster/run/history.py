@@ -47,7 +47,7 @@ class IterationRecord:
         Of `seconds`, those spent on moving the centers.
     space : str
         Where: "original", or "embedded" in the iterations of a fit with an embedding that come
-        first. Cost, shift and centers are those of that space.
+        first. Cost and shift are those of that space; the centers that it shows are lifted.
 
     Examples
     --------
