@@ -68,6 +68,13 @@ def test_any_source_and_form_gives_the_same(method, tmp_path):
             assert same(found, expected)
 
 
+def test_lle_of_sparse_rows_of_many_columns_is_that_of_dense_rows():
+    wide = text(np.random.default_rng(1), 40, 300)
+    expected = LocallyLinearEmbedding(n_components=3, n_neighbors=12).fit_transform(wide)
+    found = reduce(csr(wide), "lle", 3)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-5, atol=1e-7)
+
+
 OPTIONS = {
     "svd": {"n_iter": 2},
     "svd-selection": {"n_clusters": 3},

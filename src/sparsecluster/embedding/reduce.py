@@ -102,15 +102,27 @@ def _lle(rows: Rows, setting: Setting, *, n_neighbors: int = LLE_NEIGHBORS) -> n
         )
     if n_neighbors >= n:
         raise ValueError(f"n_neighbors={n_neighbors} needs more rows than that, got {n}.")
-    # scikit-learn's is for dense rows, and takes all eigenvectors where many are asked for.
-    needed = 8 * n * rows.n_features * (2 if rows.sparse else 1) + 3 * 8 * n * n
-    advice = "Take fewer rows, or another method: LLE needs dense rows and n x n values"
+    # All eigenvectors are taken where many are asked for.
+    columns = min(rows.shape) if rows.sparse else rows.n_features
+    needed = 8 * n * columns * 2 + 4 * 8 * n * n
+    advice = "Take fewer rows, or another method: LLE needs n x n values"
     setting.refuse(needed, "Local linear embedding of X", advice)
-    dense = rows.matrix.toarray() if rows.sparse else rows.matrix
     embedding = LocallyLinearEmbedding(
         n_neighbors=n_neighbors, n_components=k, random_state=setting.random_state
     )
-    return embedding.fit_transform(dense.astype(np.float64, copy=False))
+    return embedding.fit_transform(_dense_points(rows))
+
+
+def _dense_points(rows: Rows) -> np.ndarray:
+    """Points as far from each other as the rows, in no more columns than there are rows."""
+    if not rows.sparse:
+        return np.asarray(rows.matrix, dtype=np.float64)
+    matrix = sp.csr_array(rows.matrix, dtype=np.float64)
+    if rows.n_rows >= rows.n_features:
+        return matrix.toarray()
+    # scikit-learn's is for dense rows, and looks at nothing but their inner products.
+    values, vectors = np.linalg.eigh((matrix @ matrix.T).toarray())
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _sparse_projection(rows: Rows, setting: Setting) -> Any:
