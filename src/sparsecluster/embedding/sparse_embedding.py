@@ -277,7 +277,7 @@ class SparseEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SparseE
 
     def _rows(self, X: Any) -> Rows:
         """The checked rows of X, which may have more columns than were fitted."""
-        shape = getattr(X, "shape", ())
+        shape: Any = getattr(X, "shape", ())
         grown = len(shape) == 2 and shape[1] > self.n_features_in_
         if not (grown and self._reduces and self.hashed):
             return self._enter(X, reset=False)

@@ -87,15 +87,15 @@ class KMeans(MergingEstimator):
         cost. It counts how both centers follow, in turns with further iterations: a lower cost for
         more time, above all with few rows per cluster.
     embedding : int, transformer or None, default=None
-        Cluster in fewer columns first: in so many components of a
-        :class:`~sparsecluster.SparseEmbedding`, or in what any transformer makes of X (by "cosine"
-        of its rows at unit length). The clusters are then lifted: centers are the means of their
-        rows of X, and `predict` takes rows of X. A function as `init` gets the embedded rows.
+        Cluster in so many columns first, made by a :class:`~sparsecluster.SparseEmbedding`; or in
+        those that a given transformer makes of X (by "cosine" of its rows at unit length). The
+        clusters are then lifted: centers are the means of their rows of X, and `predict` takes rows
+        of X. A function as `init` gets the embedded rows.
     finish : {"exact", "none"}, default="exact"
-        How a fit with an embedding ends: with iterations in the original space from the lifted
-        centers until they settle there, or with the lifted clusters as they are, as in the paper
-        (Liu, Shen and Tsang 2017). With "none" `labels_` are those of the embedded rows, and a few
-        of them may have another nearest center, which `predict` gives.
+        How a fit with an embedding ends: "exact" iterates on in the original space, from the lifted
+        centers, until they settle there; "none" keeps the lifted clusters, as in the paper (Liu,
+        Shen and Tsang 2017). Then `labels_` are those of the embedded rows, and some of them may
+        have another nearest center, which `predict` gives.
     max_iter : int, default=300
         Most iterations of a run, in each space where there is an embedding; a warning says when
         they were not enough, but for single steps: ``max_iter=1`` from given centers.
