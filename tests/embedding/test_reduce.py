@@ -9,6 +9,7 @@ from sklearn.random_projection import SparseRandomProjection
 from support.data import csr, text
 
 from sparsecluster import (
+    KMeans,
     LaplacianScore,
     LeverageSelection,
     RandomSigns,
@@ -73,6 +74,15 @@ def test_lle_of_sparse_rows_of_many_columns_is_that_of_dense_rows():
     expected = LocallyLinearEmbedding(n_components=3, n_neighbors=12).fit_transform(wide)
     found = reduce(csr(wide), "lle", 3)
     np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["random-signs", "svd-selection", "laplacian-score", "svd"])
+def test_k_means_goes_by_way_of_the_transformer(method):
+    options = {"n_clusters": 4, "n_init": 2, "random_state": 0}
+    km = KMeans(embedding=EXPECTED[method], finish="none", **options).fit(X)
+    small = KMeans(**options).fit(EXPECTED[method].fit_transform(X))
+    assert same(km.labels_, small.labels_)
+    assert km.cluster_centers_.shape == (4, 50)
 
 
 OPTIONS = {

@@ -29,7 +29,7 @@ from sparsecluster.rows.rows import Rows
 from sparsecluster.rows.sharing import share_out
 from sparsecluster.storage.fields import FLAG, INTEGER, LABELS, NUMBER, SECONDS, Array
 
-BLOCK_CELLS = 1 << 20  # rows x clusters that are compared at once
+BLOCK_CELLS = 1 << 18  # rows x clusters that are compared at once
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,10 @@ class Observed:
         at_once = max(1, BLOCK_CELLS // int(self.values.indptr[1]))
         blocks = [slice(begin, min(begin + at_once, n_rows)) for begin in range(0, n_rows, at_once)]
         return np.concatenate([self.distances(centers, labels[some], some) for some in blocks])
+
+    def cost(self, distances: np.ndarray) -> float:
+        """The weighted sum; not by BLAS, whose rounding may depend on its threads."""
+        return float((self.weights * distances).sum())
 
     def means(self, labels: np.ndarray, n_clusters: int) -> np.ndarray:
         """Means of the observed entries of each cluster; zero where none was observed."""
@@ -299,13 +303,13 @@ class SparsifiedKMeans(ClusterMixin, SparseEstimator):
             if settled:
                 break
             before, centers = labels, observed.means(labels, n_clusters)
-            now = float(observed.weights @ observed.all_distances(centers, labels))
+            now = observed.cost(observed.all_distances(centers, labels))
             settled, cost = cost - now <= self.tol * now, now
             if settled:
                 break
         # The labels of these centers, as `predict` finds them.
         labels, distances = observed.nearest(centers)
-        return labels, centers, float(observed.weights @ distances), iteration, settled
+        return labels, centers, observed.cost(distances), iteration, settled
 
     def _check_memory(self, rows: Rows) -> None:
         check_room(rows, self.n_components, self.memory_limit)
