@@ -215,6 +215,8 @@ def main() -> None:
     names = [name for name in parsed.data or usual if name in present]
     for name in set(parsed.data or usual) - set(names):
         output.tell(f"{name}: not in {data.folder()} (set SPARSECLUSTER_DATA, or use --path)")
+    if not names:
+        raise SystemExit("No set is left to measure.")
     budget = parsed.budget or (QUICK["budget"] if parsed.quick else 300.0)
     given = {
         "dimensions": parsed.dimensions or (QUICK["dimensions"] if parsed.quick else DIMENSIONS),
