@@ -1,12 +1,21 @@
 """Embeddings from the command line: `fit --embedding`, `convert --embed`."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsecluster import KMeans, Prepare, SphericalKMeans, load_model, open_store, read
+from sparsecluster import (
+    KMeans,
+    Prepare,
+    SparseEmbedding,
+    SphericalKMeans,
+    load_model,
+    open_store,
+    read,
+)
 from sparsecluster.cli import app
 
 
@@ -91,3 +100,26 @@ def test_store_and_file_get_the_same_clusters(run):
 
 def test_embed_below_one_is_refused(run):
     assert run("convert", "x.npz", "x.store", "--embed", 0)[0] == 2
+
+
+def test_model_with_an_embedding_is_inspected_and_reported_on(run):
+    embedding = SparseEmbedding(20, hashed=False)
+    KMeans(4, random_state=0, embedding=embedding).fit(read("x.npz")).save("m")
+    status, out, _ = run("inspect", "m")
+    assert status == 0
+    assert "SparseEmbedding(hashed=False, n_components=20)" in " ".join(out.split())
+    assert json.loads(run("inspect", "m", "--json")[1])["parameters"]["embedding"]
+    assert run("report", "m", "x.npz", "--out", "m.html")[0] == 0
+    page = Path("m.html").read_text()
+    assert "cost of the embedded rows" in page
+
+
+def test_model_that_is_an_embedding_has_no_clusters(run):
+    SparseEmbedding(20).fit(read("x.npz")).save("e")
+    status, out, _ = run("inspect", "e")
+    assert status == 0
+    assert "200, of which it makes 20" in out
+    for command in (("predict", "e", "x.npz"), ("report", "e")):
+        status, _, err = run(*command)
+        assert status == 2
+        assert "no clusters" in err

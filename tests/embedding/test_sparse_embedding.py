@@ -1,5 +1,7 @@
 """Sparse embedding: its hash, its sums, its rule, and what it keeps of distances and costs."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -321,3 +323,20 @@ def test_file_keeps_the_map(tmp_path, hashed):
     loaded = load_model(tmp_path / "model")
     assert same(dense(loaded.transform(SPARSE)), dense(embedding.transform(SPARSE)))
     assert same(loaded.components(np.arange(150)), embedding.components(np.arange(150)))
+
+
+def test_hash_takes_no_memory_for_columns():
+    d = 2**31 - 2
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.choice(d, size=(50, 20)), axis=1)
+    values, indptr = rng.random(1000), np.arange(51) * 20
+    X = sp.csr_array((values, columns.ravel(), indptr), shape=(50, d))
+    embedding = SparseEmbedding(30, random_state=0).fit(X)
+    tracemalloc.start()
+    made = embedding.transform(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200_000
+    components, signs = embedding.components(columns)
+    assert made[3, components[3, 0]] != 0
+    assert np.isclose(made.sum(), (signs * values.reshape(50, 20)).sum())
