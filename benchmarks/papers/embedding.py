@@ -229,6 +229,7 @@ def main() -> None:
         found[name] = {
             "rows": named.X.shape[0], "columns": named.X.shape[1], "classes": named.k,
             "nnz": int(np.count_nonzero(sp.csr_matrix(named.X).data)), "methods": {},
+            "largest": float(np.bincount(named.classes).max() / len(named.classes)),
         }  # fmt: skip
         for method in parsed.methods:
             found[name]["methods"][method] = result = run(name, method, given, budget)

@@ -81,7 +81,10 @@ def show(name: str, found: dict[str, Any]) -> None:
         if axes
         else ""
     )
-    title = f"{name}: {found['rows']:,} x {found['columns']:,}, K = {found['classes']}{beside}"
+    title = (
+        f"{name}: {found['rows']:,} x {found['columns']:,}, K = {found['classes']}, largest class "
+    )
+    title += f"{100 * found['largest']:.1f}%{beside}"
     columns = ["", "accuracy %", "cost", "reduction s", "clustering s", "MB", "seeds"]
     output.show(title, columns, lines)
 
@@ -100,6 +103,7 @@ def judged(found: dict[str, Any]) -> list[str]:
     by_method = {method: points for method, points in by_method.items() if points}
     told = []
     told += _growth(by_method)
+    told += _trivial(by_method, found["largest"])
     told += _ranks(by_method)
     if plain:
         told += _against_plain(by_method, plain)
@@ -133,6 +137,21 @@ def _growth(by_method: dict[str, Series]) -> list[str]:
                 f"(paper: {said})."
             )
     return told
+
+
+def _trivial(by_method: dict[str, Series], largest: float) -> list[str]:
+    """Accuracy that a single cluster would have, too."""
+    by_size = {
+        method: [d for d, one in points.items() if abs(one["accuracy"] - largest) < 0.005]
+        for method, points in by_method.items()
+    }
+    told = [f"{m} at d' = {', '.join(map(str, ds))}" for m, ds in by_size.items() if ds]
+    if not told:
+        return []
+    return [
+        f"A single cluster has the accuracy of the largest class, {100 * largest:.1f} %; so have "
+        f"{'; '.join(told)}."
+    ]
 
 
 def _gain(points: Series, name: str) -> float:
