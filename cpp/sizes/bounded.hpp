@@ -25,10 +25,17 @@ protected:
     AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift, int32_t* labels) override;
 
 private:
+    // Both answer what the assignment costs.
+    double by_table(const Centers& centers, Plan& plan, AssignStats& stats);
+    double by_lists(const Centers& centers, Plan& plan, AssignStats& stats);
+    bool all_in_table(int64_t n_clusters) const;
+    // By the costs of the last call to either.
+    double cost_of(const int32_t* labels) const;
     bool within_bounds(const int32_t* labels, int64_t n_clusters) const;
 
     SizeBounds bounds_;
     int64_t list_limit_;
+    CostTable table_;
     Candidates candidates_;
     std::vector<double> prices_;  // per cluster
 };

@@ -52,6 +52,8 @@ public:
     // How many rows each cluster gets if every row is shared out among all, by cost + price: a share falls by a factor of e
     // with every `temperature`. To the precision of the kernels; added up in integers.
     std::vector<double> shares(const std::vector<double>& prices, double temperature);
+    // What a row's squared distances are multiplied by.
+    double factor(int64_t i) const { return indifferent(i) ? 0.0 : weight(i); }
     // What an assignment costs, added up in row order.
     double cost(const int32_t* labels) const;
 

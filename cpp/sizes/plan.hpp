@@ -3,10 +3,12 @@
 // least size, no other assignment within the bounds costs less (the duality of the transportation problem).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "sizes/candidates.hpp"
+#include "sizes/cost_table.hpp"
 #include "sizes/size_bounds.hpp"
 
 namespace sparsecluster {
@@ -33,5 +35,9 @@ void approach(Candidates& candidates, Plan& plan);
 // them: one row after the other goes along a shortest path (successive shortest paths; Ahuja, Magnanti and Orlin 1993,
 // section 9.7) of the graph whose nodes are the clusters.
 void settle_sizes(Candidates& candidates, Plan& plan);
+
+// The same from prices alone, where all costs are in a table: those of a sample come first where many rows would have to
+// move.
+void settle_table(const CostView& table, Plan& plan, int n_threads);
 
 }  // namespace sparsecluster
