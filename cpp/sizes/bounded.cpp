@@ -2,76 +2,108 @@
 #include "sizes/bounded.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace sparsecluster {
 
 namespace {
 
+// Of a list: what it has where memory allows, and what it needs.
 constexpr int64_t kUsual = 16, kShortest = 4;
-// Up to so many clusters have a table of all costs, and none of them needs a list, where memory allows.
+// Up to so many clusters have a table of all costs, where memory allows.
 constexpr int64_t kFewClusters = 64;
-// By what share a new assignment must cost less than the one before, so that a run comes to an end.
-constexpr double kLess = 1e-12;
 
 // A longer list leaves less to be looked for when prices change.
 int64_t list_length(int64_t n_rows, int64_t n_clusters, int64_t limit) {
     const int64_t most = limit / (std::max<int64_t>(n_rows, 1) * int64_t(sizeof(Candidate)));
-    return std::min(n_clusters, std::clamp(most, kShortest, n_clusters <= kFewClusters ? kFewClusters : kUsual));
+    return std::min(n_clusters, std::clamp(most, kShortest, kUsual));
 }
 
 }  // namespace
 
 BoundedAssigner::BoundedAssigner(const Rows& rows, const double* weights, SizeBounds bounds, AssignOptions options,
-                                 int64_t list_limit, std::vector<double> prices)
+                                 int64_t cost_limit, SizeBasis basis)
     : Assigner(rows, options),
       bounds_(bounds),
-      list_limit_(list_limit),
+      cost_limit_(cost_limit),
       candidates_(rows, weights, options),
-      prices_(std::move(prices)) {}
+      basis_(std::move(basis)) {}
 
 AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vector<double>&, int32_t* labels) {
-    prices_.resize(centers.size(), 0.0);
+    const int64_t n_clusters = centers.size();
     const std::vector<int32_t> before(labels, labels + n_rows_);
-    Plan plan{bounds_, labels, prices_, std::vector<int64_t>(centers.size())};
+    const bool known = within_bounds(labels, n_clusters);
+    costs_.resize(n_rows_);
     AssignStats stats;
     stats.path = "within bounds";
-    const double cost = all_in_table(centers.size()) ? by_table(centers, plan, stats) : by_lists(centers, plan, stats);
-    prices_ = plan.prices;
-    // Rows change places only where that lowers the cost: otherwise equal assignments could follow in a circle.
-    if (within_bounds(before.data(), centers.size()) && !(cost < cost_of(before.data()) * (1 - kLess))) {
-        std::copy(before.begin(), before.end(), labels);
-        return stats;
+    if (n_clusters <= kFewClusters && CostTable::bytes(n_rows_, n_clusters, rows_.n_features()) <= cost_limit_) {
+        table_.fill(rows_, centers, options_.n_threads, [&](int64_t i) { return candidates_.factor(i); });
+        SizeTree tree = plant(table_, known, labels);
+        improve(tree, table_, labels, n_rows_);
+        remember(tree);
+        stats.distances = n_rows_ * n_clusters;
+    } else {
+        candidates_.start(centers, scale_, limits(), list_length(n_rows_, n_clusters, cost_limit_));
+        by_lists(n_clusters, known, labels);
+        stats.distances = candidates_.distances();
     }
     for (int64_t i = 0; i < n_rows_; ++i) stats.moved += labels[i] != before[i];
     return stats;
 }
 
-bool BoundedAssigner::all_in_table(int64_t n_clusters) const {
-    return n_clusters <= kFewClusters && CostTable::bytes(n_rows_, n_clusters, rows_.n_features()) <= list_limit_;
+void BoundedAssigner::by_lists(int64_t n_clusters, bool known, int32_t* labels) {
+    std::vector<int64_t> all(n_rows_);
+    std::iota(all.begin(), all.end(), 0);
+    if (!known) candidates_.find(all, std::vector<double>(n_clusters, 0.0));
+    SizeTree tree = plant(candidates_, known, labels);
+    if (known) candidates_.find(all, tree.cluster_prices());
+    do improve(tree, candidates_, labels, n_rows_);
+    while (look_beyond(tree, labels));
+    remember(tree);
 }
 
-double BoundedAssigner::by_table(const Centers& centers, Plan& plan, AssignStats& stats) {
-    table_.fill(rows_, centers, options_.n_threads, [&](int64_t i) { return candidates_.factor(i); });
-    settle_table(table_.view(), plan, options_.n_threads);
-    stats.distances = n_rows_ * centers.size();
-    return cost_of(plan.labels);
+template <class Source>
+SizeTree BoundedAssigner::plant(const Source& source, bool known, int32_t* labels) {
+    const int64_t n_clusters = source.n_clusters();
+    if (known)
+        source.own_costs(labels, costs_.data());
+    else
+        FirstAssignment(source, bounds_, n_clusters, n_rows_, labels, costs_.data()).run();
+    SizeTree tree(bounds_, n_clusters, n_rows_, labels, costs_.data());
+    if (!known || !hangs_together(labels, n_clusters)) {
+        grow_tree(tree, source, labels, costs_.data(), n_rows_);
+        return tree;
+    }
+    for (int64_t k = 0; k < n_clusters; ++k) {
+        const int64_t row = basis_.rows[k], parent = basis_.parents[k];
+        TreeLink link{row, 0, 0};
+        if (row >= 0) link.below = costs_[row], link.above = source.cost(row, int32_t(parent));
+        tree.hang(k, parent, link);
+    }
+    tree.refresh_prices();
+    return tree;
 }
 
-double BoundedAssigner::by_lists(const Centers& centers, Plan& plan, AssignStats& stats) {
-    candidates_.start(centers, scale_, limits(), list_length(n_rows_, centers.size(), list_limit_));
-    approach(candidates_, plan);
-    settle_sizes(candidates_, plan);
-    stats.distances = candidates_.distances();
-    return cost_of(plan.labels);
+bool BoundedAssigner::look_beyond(const SizeTree& tree, const int32_t* labels) {
+    const std::vector<double> prices = tree.cluster_prices(), rises = candidates_.rises(prices);
+    std::vector<int64_t> unsure;
+    for (int64_t i = 0; i < n_rows_; ++i)
+        if (tree.gains_below(i, candidates_.beyond(i, rises))) unsure.push_back(i);
+    if (unsure.empty()) return false;
+    candidates_.find(unsure, prices);
+    return std::any_of(unsure.begin(), unsure.end(), [&](int64_t i) {
+        const SizeOffer offer = candidates_.best(i, labels[i], tree.prices());
+        return offer.cluster >= 0 && tree.gain(i, offer.cluster, offer.cost) > 0;
+    });
 }
 
-double BoundedAssigner::cost_of(const int32_t* labels) const {
-    if (!all_in_table(int64_t(prices_.size()))) return candidates_.cost(labels);
-    const CostView table = table_.view();
-    double cost = 0;
-    for (int64_t i = 0; i < n_rows_; ++i) cost += table.row(i)[labels[i]];
-    return cost;
+void BoundedAssigner::remember(const SizeTree& tree) {
+    basis_ = {};
+    for (int64_t k = 0; k < tree.n_clusters(); ++k) {
+        basis_.parents.push_back(tree.parent(k));
+        basis_.rows.push_back(tree.link(k).row);
+    }
 }
 
 bool BoundedAssigner::within_bounds(const int32_t* labels, int64_t n_clusters) const {
@@ -82,6 +114,26 @@ bool BoundedAssigner::within_bounds(const int32_t* labels, int64_t n_clusters) c
     }
     return std::all_of(sizes.begin(), sizes.end(),
                        [&](int64_t size) { return bounds_.least <= size && size <= bounds_.most; });
+}
+
+// Whether the basis is one for these labels.
+bool BoundedAssigner::hangs_together(const int32_t* labels, int64_t n_clusters) const {
+    if (int64_t(basis_.parents.size()) != n_clusters || int64_t(basis_.rows.size()) != n_clusters) return false;
+    std::vector<int64_t> sizes(n_clusters);
+    for (int64_t i = 0; i < n_rows_; ++i) ++sizes[labels[i]];
+    const bool all_full = SizeTree::all_full(bounds_, n_clusters, n_rows_);
+    for (int64_t k = 0; k < n_clusters; ++k) {
+        const int64_t parent = basis_.parents[k], row = basis_.rows[k];
+        if (parent < 0 || parent > n_clusters || row < -1 || row >= n_rows_) return false;
+        if ((parent == n_clusters) != (row < 0) || (row >= 0 && labels[row] != k)) return false;
+        if (row < 0 && (all_full ? k != 0 : sizes[k] >= bounds_.most)) return false;
+    }
+    for (int64_t k = 0; k < n_clusters; ++k) {
+        int64_t steps = 0;
+        for (int64_t at = k; at != n_clusters; at = basis_.parents[at])
+            if (++steps > n_clusters) return false;
+    }
+    return true;
 }
 
 }  // namespace sparsecluster

@@ -7,18 +7,9 @@
 
 #include "core/centers.hpp"
 #include "core/rows.hpp"
+#include "sizes/simplex.hpp"
 
 namespace sparsecluster {
-
-// Some rows of a table, evenly spaced.
-struct CostView {
-    const double* costs;
-    int64_t n_rows, n_clusters, stride;  // stride: from a row to the next
-
-    const double* row(int64_t i) const { return costs + i * stride; }
-    // Every `step`-th of the rows.
-    CostView every(int64_t step) const { return {costs, (n_rows + step - 1) / step, n_clusters, stride * step}; }
-};
 
 class CostTable {
 public:
@@ -36,7 +27,27 @@ public:
         }
     }
 
-    CostView view() const { return {costs_.data(), n_rows_, n_clusters_, stride_}; }
+    int64_t n_clusters() const { return n_clusters_; }
+    const double* row(int64_t i) const { return costs_.data() + i * stride_; }
+
+    // A source for simplex.hpp: all clusters.
+    template <class See>
+    void visit(int64_t i, const See& see) const {
+        for (int64_t k = 0; k < n_clusters_; ++k) see(int32_t(k), row(i)[k]);
+    }
+    SizeOffer best(int64_t i, int32_t label, const std::vector<double>& prices) const {
+        const double* const costs = row(i);
+        double least = INFINITY;
+        for (int64_t k = 0; k < n_clusters_; ++k) least = std::min(least, costs[k] + prices[k]);
+        if (!(least < costs[label] + prices[label])) return {};
+        int64_t k = 0;
+        while (costs[k] + prices[k] != least) ++k;
+        return {int32_t(k), costs[k]};
+    }
+    double cost(int64_t i, int32_t cluster) const { return row(i)[cluster]; }
+    void own_costs(const int32_t* labels, double* costs) const {
+        for (int64_t i = 0; i < n_rows_; ++i) costs[i] = row(i)[labels[i]];
+    }
 
 private:
     void measure(const Rows& rows, const Centers& centers, int n_threads);
