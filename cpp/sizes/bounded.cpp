@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kUsual = 16, kShortest = 4;
 // Up to so many clusters have a table of all costs, where memory allows.
 constexpr int64_t kFewClusters = 64;
+// By what share a new assignment must cost less than the one before, so that a run comes to an end.
+constexpr double kLess = 1e-12;
 
 // A longer list leaves less to be looked for when prices change.
 int64_t list_length(int64_t n_rows, int64_t n_clusters, int64_t limit) {
@@ -33,6 +35,7 @@ BoundedAssigner::BoundedAssigner(const Rows& rows, const double* weights, SizeBo
 AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vector<double>&, int32_t* labels) {
     const int64_t n_clusters = centers.size();
     const std::vector<int32_t> before(labels, labels + n_rows_);
+    const SizeBasis basis_before = basis_;
     const bool known = within_bounds(labels, n_clusters);
     costs_.resize(n_rows_);
     AssignStats stats;
@@ -48,6 +51,12 @@ AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vect
         by_lists(n_clusters, known, labels);
         stats.distances = candidates_.distances();
     }
+    const double cost = std::accumulate(costs_.begin(), costs_.end(), 0.0);
+    if (known && hangs_together(before.data(), basis_before, n_clusters) && !(cost < first_cost_ * (1 - kLess))) {
+        std::copy(before.begin(), before.end(), labels);
+        basis_ = basis_before;
+        return stats;
+    }
     for (int64_t i = 0; i < n_rows_; ++i) stats.moved += labels[i] != before[i];
     return stats;
 }
@@ -55,9 +64,10 @@ AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vect
 void BoundedAssigner::by_lists(int64_t n_clusters, bool known, int32_t* labels) {
     std::vector<int64_t> all(n_rows_);
     std::iota(all.begin(), all.end(), 0);
-    if (!known) candidates_.find(all, std::vector<double>(n_clusters, 0.0));
+    const bool priced = known && hangs_together(labels, basis_, n_clusters);
+    if (!priced) candidates_.find(all, std::vector<double>(n_clusters, 0.0));
     SizeTree tree = plant(candidates_, known, labels);
-    if (known) candidates_.find(all, tree.cluster_prices());
+    if (priced) candidates_.find(all, tree.cluster_prices());
     do improve(tree, candidates_, labels, n_rows_);
     while (look_beyond(tree, labels));
     remember(tree);
@@ -70,8 +80,9 @@ SizeTree BoundedAssigner::plant(const Source& source, bool known, int32_t* label
         source.own_costs(labels, costs_.data());
     else
         FirstAssignment(source, bounds_, n_clusters, n_rows_, labels, costs_.data()).run();
+    first_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
     SizeTree tree(bounds_, n_clusters, n_rows_, labels, costs_.data());
-    if (!known || !hangs_together(labels, n_clusters)) {
+    if (!known || !hangs_together(labels, basis_, n_clusters)) {
         grow_tree(tree, source, labels, costs_.data(), n_rows_);
         return tree;
     }
@@ -116,21 +127,20 @@ bool BoundedAssigner::within_bounds(const int32_t* labels, int64_t n_clusters) c
                        [&](int64_t size) { return bounds_.least <= size && size <= bounds_.most; });
 }
 
-// Whether the basis is one for these labels.
-bool BoundedAssigner::hangs_together(const int32_t* labels, int64_t n_clusters) const {
-    if (int64_t(basis_.parents.size()) != n_clusters || int64_t(basis_.rows.size()) != n_clusters) return false;
+bool BoundedAssigner::hangs_together(const int32_t* labels, const SizeBasis& basis, int64_t n_clusters) const {
+    if (int64_t(basis.parents.size()) != n_clusters || int64_t(basis.rows.size()) != n_clusters) return false;
     std::vector<int64_t> sizes(n_clusters);
     for (int64_t i = 0; i < n_rows_; ++i) ++sizes[labels[i]];
     const bool all_full = SizeTree::all_full(bounds_, n_clusters, n_rows_);
     for (int64_t k = 0; k < n_clusters; ++k) {
-        const int64_t parent = basis_.parents[k], row = basis_.rows[k];
+        const int64_t parent = basis.parents[k], row = basis.rows[k];
         if (parent < 0 || parent > n_clusters || row < -1 || row >= n_rows_) return false;
         if ((parent == n_clusters) != (row < 0) || (row >= 0 && labels[row] != k)) return false;
         if (row < 0 && (all_full ? k != 0 : sizes[k] >= bounds_.most)) return false;
     }
     for (int64_t k = 0; k < n_clusters; ++k) {
         int64_t steps = 0;
-        for (int64_t at = k; at != n_clusters; at = basis_.parents[at])
+        for (int64_t at = k; at != n_clusters; at = basis.parents[at])
             if (++steps > n_clusters) return false;
     }
     return true;

@@ -38,7 +38,8 @@ private:
     // Makes new lists for rows that may gain by what is not on theirs; whether any would.
     bool look_beyond(const SizeTree& tree, const int32_t* labels);
     bool within_bounds(const int32_t* labels, int64_t n_clusters) const;
-    bool hangs_together(const int32_t* labels, int64_t n_clusters) const;
+    // Whether the basis is one for these labels.
+    bool hangs_together(const int32_t* labels, const SizeBasis& basis, int64_t n_clusters) const;
     void remember(const SizeTree& tree);
 
     SizeBounds bounds_;
@@ -47,6 +48,7 @@ private:
     Candidates candidates_;
     SizeBasis basis_;
     std::vector<double> costs_;  // per row, where it is
+    double first_cost_ = 0;      // their sum before the first step
 };
 
 }  // namespace sparsecluster

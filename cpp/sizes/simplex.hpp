@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <queue>
 #include <tuple>
 #include <vector>
@@ -167,32 +166,27 @@ void grow_tree(SizeTree& tree, const Source& source, const int32_t* labels, cons
     }
 }
 
-// Steps until no row gains by what the source has of it. Each is by the row that gains most, of those that would among
-// a few that follow each other; when none of them does any more, the next few are looked at.
+// Steps until no row gains by what the source has of it, each by the one that gains most of a few that follow each
+// other.
 template <class Source>
 void improve(SizeTree& tree, const Source& source, const int32_t* labels, int64_t n_rows) {
-    constexpr int64_t kFew = SPARSE_FEW;
-    std::vector<int64_t> gaining;
+    constexpr int64_t kFew = 64;
     for (bool any = true; any;) {
         any = false;
         for (int64_t begin = 0; begin < n_rows; begin += kFew) {
-            gaining.resize(std::min(kFew, n_rows - begin));
-            std::iota(gaining.begin(), gaining.end(), begin);
-            for (;;) {
-                double most = 0;
-                int64_t row = -1;
-                SizeOffer taken;
-                std::erase_if(gaining, [&](int64_t i) {
-                    const SizeOffer offer = source.best(i, labels[i], tree.prices());
-                    const double gain = offer.cluster < 0 ? 0.0 : tree.gain(i, offer.cluster, offer.cost);
-                    if (gain > most) most = gain, row = i, taken = offer;
-                    return gain == 0;
-                });
-                if (row < 0) break;
-                tree.enter(row, taken.cluster, taken.cost);
-                any = true;
-                poll_interrupt();
+            double most = 0;
+            int64_t row = -1;
+            SizeOffer taken;
+            for (int64_t i = begin; i < std::min(n_rows, begin + kFew); ++i) {
+                const SizeOffer offer = source.best(i, labels[i], tree.prices());
+                if (offer.cluster < 0) continue;
+                if (const double gain = tree.gain(i, offer.cluster, offer.cost); gain > most)
+                    most = gain, row = i, taken = offer;
             }
+            if (row < 0) continue;
+            tree.enter(row, taken.cluster, taken.cost);
+            any = true;
+            poll_interrupt();
         }
         any = tree.enter_pool() || any;
         tree.refresh_prices();
