@@ -14,9 +14,10 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kChunkRows = 1 << 14;
 constexpr int64_t kRowsOfBlock = 1024;
 constexpr int64_t kPairsOfPortion = 2048;
+// Rows of a chunk, and bytes of its picks if every row picked all clusters; pairs whose costs are computed together.
+constexpr int64_t kMostRows = 1 << 14, kMostBytes = 1 << 28, kMostPairs = 1 << 21;
 
 // A part of the pairs of one cluster.
 struct PairPortion {
@@ -52,8 +53,10 @@ void Candidates::find(const std::vector<int64_t>& ids, const std::vector<double>
     prices_.push_back(prices);
     largest_price_ = 0;
     for (double price : prices) largest_price_ = std::max(largest_price_, std::abs(price));
-    for (size_t begin = 0; begin < ids.size(); begin += kChunkRows)
-        find_chunk(ids.data() + begin, std::min<int64_t>(kChunkRows, int64_t(ids.size() - begin)), prices);
+    const int64_t bytes = n_clusters() * int64_t(sizeof(int32_t));
+    const int64_t most = std::clamp<int64_t>(std::min(kMostBytes, options_.head_limit) / bytes, 1, kMostRows);
+    for (int64_t begin = 0; begin < int64_t(ids.size()); begin += most)
+        find_chunk(ids.data() + begin, std::min(most, int64_t(ids.size()) - begin), prices);
     distances_ += int64_t(ids.size()) * n_clusters();
 }
 
@@ -62,16 +65,24 @@ void Candidates::find_chunk(const int64_t* ids, int64_t n_ids, const std::vector
     for (int64_t p = 0; p < n_ids; ++p) positions_[ids[p]] = int32_t(p);
     scan(rows_, index_, ids, n_ids, options_.n_threads, scans_,
          [&](const Scanned& scanned, const auto&, int thread) { pick(scanned, prices, scratches_[thread]); });
-    measure(ids, n_ids);
     const auto epoch = int32_t(prices_.size() - 1);
-    parallel_blocks((n_ids + kRowsOfBlock - 1) / kRowsOfBlock, options_.n_threads, [&](int64_t block, int) {
-        std::vector<Candidate> list;
-        for (int64_t p = block * kRowsOfBlock; p < std::min(n_ids, (block + 1) * kRowsOfBlock); ++p) {
-            keep(ids[p], p, prices, list);
-            epochs_[ids[p]] = epoch;
-            std::copy(list.begin(), list.end(), lists_.begin() + ids[p] * length_);
+    for (int64_t first = 0, last; first < n_ids; first = last) {
+        int64_t n_pairs = 0;
+        for (last = first; last < n_ids; ++last) {
+            n_pairs += int64_t(chunk_.picks[last].size());
+            if (n_pairs > kMostPairs && last > first) break;
         }
-    });
+        measure(ids, first, last);
+        parallel_blocks((last - first + kRowsOfBlock - 1) / kRowsOfBlock, options_.n_threads, [&](int64_t block, int) {
+            std::vector<Candidate> list;
+            const int64_t begin = first + block * kRowsOfBlock;
+            for (int64_t p = begin; p < std::min(last, begin + kRowsOfBlock); ++p) {
+                keep(ids[p], chunk_.picks[p], chunk_.costs.data() + chunk_.begin[p - first], prices, list);
+                epochs_[ids[p]] = epoch;
+                std::copy(list.begin(), list.end(), lists_.begin() + ids[p] * length_);
+            }
+        });
+    }
 }
 
 // The clusters that may be among the best, and the best beyond the list; keys are (cost + price) / weight, less |x|^2.
@@ -104,15 +115,16 @@ void Candidates::pick(const Scanned& scanned, const std::vector<double>& prices,
 }
 
 // What the picks cost.
-void Candidates::measure(const int64_t* ids, int64_t n_ids) {
+void Candidates::measure(const int64_t* ids, int64_t first, int64_t last) {
     chunk_.begin.assign(1, 0);
-    for (int64_t p = 0; p < n_ids; ++p) chunk_.begin.push_back(chunk_.begin.back() + int64_t(chunk_.picks[p].size()));
+    for (int64_t p = first; p < last; ++p)
+        chunk_.begin.push_back(chunk_.begin.back() + int64_t(chunk_.picks[p].size()));
     chunk_.costs.resize(chunk_.begin.back());
     std::vector<int64_t> rows_of_pairs(chunk_.begin.back());
     const Groups groups = group_ids(n_clusters(), [&](const auto& note) {
-        for (int64_t p = 0; p < n_ids; ++p)
+        for (int64_t p = first; p < last; ++p)
             for (size_t at = 0; at < chunk_.picks[p].size(); ++at) {
-                const int64_t pair = chunk_.begin[p] + int64_t(at);
+                const int64_t pair = chunk_.begin[p - first] + int64_t(at);
                 rows_of_pairs[pair] = ids[p];
                 note(chunk_.picks[p][at], pair);
             }
@@ -141,12 +153,10 @@ void Candidates::measure(const int64_t* ids, int64_t n_ids) {
 }
 
 // The best of the picks, and the best of the others as a bound.
-void Candidates::keep(int64_t row, int64_t position, const std::vector<double>& prices,
-                      std::vector<Candidate>& list) {
+void Candidates::keep(int64_t row, const std::vector<int32_t>& picks, const double* costs,
+                      const std::vector<double>& prices, std::vector<Candidate>& list) {
     list.clear();
-    const std::vector<int32_t>& picks = chunk_.picks[position];
-    for (size_t at = 0; at < picks.size(); ++at)
-        list.push_back({chunk_.costs[chunk_.begin[position] + int64_t(at)], picks[at]});
+    for (size_t at = 0; at < picks.size(); ++at) list.push_back({costs[at], picks[at]});
     const auto value = [&](const Candidate& one) { return one.cost + prices[one.cluster]; };
     std::sort(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
         return value(a) != value(b) ? value(a) < value(b) : a.cluster < b.cluster;

@@ -70,7 +70,7 @@ private:
     // What may be among the best of some rows.
     struct Chunk {
         std::vector<std::vector<int32_t>> picks;  // per row
-        std::vector<int64_t> begin;               // per row, into costs
+        std::vector<int64_t> begin;               // per row of those that are measured, into costs
         std::vector<double> costs;
     };
 
@@ -79,8 +79,9 @@ private:
     }
     void find_chunk(const int64_t* ids, int64_t n_ids, const std::vector<double>& prices);
     void pick(const Scanned& scanned, const std::vector<double>& prices, Scratch& scratch);
-    void measure(const int64_t* ids, int64_t n_ids);
-    void keep(int64_t row, int64_t position, const std::vector<double>& prices, std::vector<Candidate>& list);
+    void measure(const int64_t* ids, int64_t first, int64_t last);
+    void keep(int64_t row, const std::vector<int32_t>& picks, const double* costs, const std::vector<double>& prices,
+              std::vector<Candidate>& list);
 
     const Rows& rows_;
     const double* weights_;

@@ -32,7 +32,10 @@ public:
         : source_(source), bounds_(bounds), n_rows_(n_rows), labels_(labels), costs_(costs), sizes_(n_clusters, 0) {}
 
     void run() {
-        for (int64_t i = 0; i < n_rows_; ++i) take_cheapest(i);
+        for (int64_t i = 0; i < n_rows_; ++i) {
+            take_cheapest(i);
+            if (i % 1024 == 0) poll_interrupt();
+        }
         make_room();
         fill_up();
     }
@@ -77,6 +80,7 @@ private:
         while (!changes.empty()) {
             const auto [loss, row, to] = changes.top();
             changes.pop();
+            poll_interrupt();
             if (sizes_[labels_[row]] <= bounds_.most) continue;
             if (sizes_[to] < bounds_.most)
                 move(row, to, cost_there[row]);
