@@ -77,8 +77,8 @@ class KMeans(MergingEstimator):
         "block-max" rules out blocks of centers by their largest values, where X is not negative.
     size_min : int or None, default=None
         Fewest rows of a cluster in `labels_`; with either bound at least 1. With bounds, of all
-        ways to share the rows out within them each iteration takes one of the lowest cost, from
-        lists of candidates for each row. Weights count in the cost; in the sizes a row is a row.
+        ways to share the rows out within them each iteration takes one of the lowest cost.
+        Weights count in the cost; in the sizes a row is a row.
         `algorithm` has to be "auto". `predict` does not keep the bounds: it gives nearest centers.
     size_max : int or None, default=None
         Most rows of a cluster in `labels_`.

@@ -75,7 +75,7 @@ class Loop:
         self.history = list(start.history)
         self._seeding_seconds = start.seeding_seconds
         self.settled = self.near = self.stopped = False
-        self._prices = start.prices
+        self._basis = start.basis
         self._begin(centers_.to_core(start.centers))
         self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
         if start.labels is not None:
@@ -90,7 +90,7 @@ class Loop:
         if task.bounds is None:
             self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
         else:
-            self._assigner = task.bounds.assigner(task.rows, task.setting, self._prices)
+            self._assigner = task.bounds.assigner(task.rows, task.setting, self._basis)
         self._sums = _core.Sums(
             task.rows.core,
             task.columns,
@@ -112,7 +112,7 @@ class Loop:
         setting, labels = self.task.setting, self.labels[:n_rows]
         weights = None if setting.weights is None else setting.weights[: len(labels)]
         found = self._assigner.assign(self.centers, self._shift, labels)
-        self._prices = getattr(self._assigner, "prices", None)
+        self._basis = getattr(self._assigner, "basis", None)
         assigned = time.perf_counter()
         refilled = self._refill(labels, weights)
         refilling = time.perf_counter() - assigned
@@ -159,7 +159,7 @@ class Loop:
         return RunState(
             centers=centers_.from_core(self.centers),
             labels=self.labels.copy(),
-            prices=self._prices,
+            basis=self._basis,
             history=list(self.history),
             seeding_seconds=self._seeding_seconds,
         )
