@@ -45,4 +45,4 @@ def test_table_of_dimensions_is_whole(shown):
 
 def test_page_names_every_method():
     named = re.findall(r'^\| `"(.*?)"` \|', PAGE, re.MULTILINE)
-    assert named == list(METHODS)
+    assert list(dict.fromkeys(named)) == list(METHODS)  # tables of results name some again
