@@ -37,8 +37,8 @@ void check_assignment(unsigned seed, int64_t n, int k, SizeBounds bounds, bool t
     for (int64_t at = 0; at < n * k; ++at)
         scores[at] = ties ? double(random() % 3) : uniform(random) + (at % k == 0 ? 1.0 : 0.0);
     std::vector<int32_t> labels(n), again(n);
-    BalancedAssigner().assign(scores.data(), n, k, k, bounds, labels.data(), 1);
-    BalancedAssigner().assign(scores.data(), n, k, k, bounds, again.data(), 3);
+    BalancedAssigner<double>().assign(scores.data(), n, k, k, bounds, labels.data(), 1);
+    BalancedAssigner<double>().assign(scores.data(), n, k, k, bounds, again.data(), 3);
     check(labels == again, "bounded labels depend on the number of threads");
     std::vector<int64_t> sizes(k, 0);
     double total = 0;
