@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kSeedRows = 8;    // per center: rows that seeds are drawn from where there are more
 constexpr int64_t kSeedBlock = 64;  // rows that a thread compares with a seed at a time
+constexpr int64_t kSampleRows = 512;  // per child: rows that centers are found with where there are twice as many
+constexpr int64_t kSharp = 2;       // rows between bounds that leave no choice of sizes
 constexpr int64_t kApproach = 50;   // one of so many rows may be too many for its cluster on the way
 constexpr int64_t kRowsAhead = 6;   // rows that are asked for before they are needed
 constexpr double kTiny = 1e-14;     // of the norms: a distance that is rounding alone
@@ -25,7 +27,7 @@ constexpr int64_t kColumns = 4096;  // of the table of centers that are set at a
 // Bounds to meet on the way: exact sizes matter at the end alone.
 SizeBounds loosened(SizeBounds bounds) {
     constexpr double kSlack = 0.05;
-    if (bounds.most - bounds.least > 1) return bounds;
+    if (bounds.most - bounds.least > kSharp) return bounds;
     return {bounds.least - int64_t(double(bounds.least) * kSlack), bounds.most + int64_t(double(bounds.most) * kSlack)};
 }
 
@@ -58,14 +60,15 @@ double product(const NodeBlock<V>& row, const double* spread) {
 
 template <class V>
 Split NodeKMeans<V>::split(const Rows& rows, const NodeTask& task, const SplitOptions& options, int n_threads) {
-    task_ = &task, options_ = &options, n_threads_ = n_threads;
-    rows_.load(rows, task.rows, task.n_rows, n_threads);
-    weights_.clear();
-    for (int64_t i = 0; options.weights && i < task.n_rows; ++i) weights_.push_back(options.weights[task.rows[i]]);
-    norms_ = 0;
-    for (int64_t i = 0; i < task.n_rows; ++i) norms_ += weight(i) * rows_.norm2(i);
-    labels_.resize(task.n_rows);
-    own_.resize(task.n_rows);
+    task_ = &task, options_ = &options, n_threads_ = n_threads, all_rows_ = &rows;
+    sample_.clear();
+    const int64_t most = kSampleRows * task.n_children;
+    if (task.bounded && task.n_rows >= 2 * most) {
+        const int64_t step = task.n_rows / most;
+        for (int64_t i = 0; i < task.n_rows; i += step) sample_.push_back(task.rows[i]);
+    } else {
+        load(task.rows, task.n_rows);
+    }
     NodeRandom random(task.seed);
     Split best;
     double lowest = 0;
@@ -82,17 +85,37 @@ Split NodeKMeans<V>::split(const Rows& rows, const NodeTask& task, const SplitOp
 }
 
 template <class V>
+void NodeKMeans<V>::load(const int32_t* ids, int64_t n) {
+    rows_.load(*all_rows_, ids, n, n_threads_);
+    weights_.clear();
+    for (int64_t i = 0; options_->weights && i < n; ++i) weights_.push_back(options_->weights[ids[i]]);
+    norms_ = 0;
+    for (int64_t i = 0; i < n; ++i) norms_ += weight(i) * rows_.norm2(i);
+    labels_.resize(n);
+    own_.resize(n);
+    bounds_ = task_->bounds;
+    if (n == task_->n_rows) return;
+    // A sample has its share of the rows of each child.
+    const double share = double(n) / double(task_->n_rows);
+    bounds_.least = std::min(int64_t(double(bounds_.least) * share), n / task_->n_children);
+    bounds_.most = std::max(int64_t(double(bounds_.most) * share) + 1, n / task_->n_children + 1);
+}
+
+template <class V>
 Split NodeKMeans<V>::run(uint64_t seed) {
     NodeRandom random(seed);
     precise_ = !task_->bounded;
+    if (!sample_.empty()) load(sample_.data(), int64_t(sample_.size()));
     start_at(seeds(random));
     n_iter_ = 0, converged_ = k_ == 1;
     if (k_ == 1)
         std::fill(labels_.begin(), labels_.end(), 0);
     else if (task_->bounded)
-        iterate_within_bounds();
+        iterate_within_bounds(options_->max_iter);
     else
         iterate_freely();
+    if (!sample_.empty()) leave_sample();
+    if (task_->bounded && k_ > 1) assign_within_bounds(true);
     n_iter_ = std::max(n_iter_, 1);
     sum_all();
     set_centers();
@@ -101,6 +124,23 @@ Split NodeKMeans<V>::run(uint64_t seed) {
     if (!task_->bounded) assign_freely();
     sums_.release(k_);
     return finished();
+}
+
+// From the centers of the sample to those of all rows.
+template <class V>
+void NodeKMeans<V>::leave_sample() {
+    sums_.release(k_);
+    for (int c = 0; c < k_; ++c)
+        for (int64_t j = 0; j < lists_[c].size; ++j) lists_[c].columns[j] = rows_.column(lists_[c].columns[j]);
+    load(task_->rows, task_->n_rows);
+    for (int c = 0; c < k_; ++c)
+        for (int64_t j = 0; j < lists_[c].size; ++j) lists_[c].columns[j] = rows_.local(lists_[c].columns[j]);
+    sums_.reset(k_, rows_.n_columns());
+    summed_.clear();
+    set_centers();
+    if (k_ == 1) return std::fill(labels_.begin(), labels_.end(), 0);
+    assign_within_bounds(false);
+    update();
 }
 
 template <class V>
@@ -125,10 +165,10 @@ void NodeKMeans<V>::iterate_freely() {
 }
 
 template <class V>
-void NodeKMeans<V>::iterate_within_bounds() {
+void NodeKMeans<V>::iterate_within_bounds(int max_iter) {
     roughly_.assigner.forget(), precisely_.assigner.forget();
     double last_cost = std::numeric_limits<double>::infinity();
-    while (!converged_ && n_iter_ < options_->max_iter) {
+    while (!converged_ && n_iter_ < max_iter) {
         ++n_iter_;
         std::swap(before_, labels_);
         labels_.resize(before_.size());
@@ -145,8 +185,7 @@ void NodeKMeans<V>::iterate_within_bounds() {
         if (n_iter_ > 1) last_cost = now;
         if (options_->shift_tol >= 0 && shift2() <= options_->shift_tol) converged_ = true;
     }
-    converged_ = converged_ || n_iter_ < options_->max_iter;
-    assign_within_bounds(true);
+    converged_ = converged_ || n_iter_ < max_iter;
 }
 
 // --- seeds -------------------------------------------------------------------------------------------------------
@@ -271,14 +310,14 @@ void NodeKMeans<V>::assign_freely() {
 template <class V>
 void NodeKMeans<V>::assign_within_bounds(bool exactly) {
     const int64_t n = rows_.size();
-    const SizeBounds bounds = exactly ? task_->bounds : loosened(task_->bounds);
+    const SizeBounds bounds = exactly ? bounds_ : loosened(bounds_);
     scored([&]<class T>(Scoring<T>& scoring) {
         const int lanes = scoring.centers.lanes();
         BalancedAssigner<T>& assigner = scoring.assigner;
         scoring.scores.reserve(n * lanes);
         T* const scores = scoring.scores.get();
         // Prices mean something where the bounds are met with equality; where these are wide, most clusters have none.
-        if (task_->bounds.most - task_->bounds.least > 1) assigner.forget();
+        if (bounds_.most - bounds_.least > kSharp) assigner.forget();
         const bool many = BalancedAssigner<T>::many(n);
         const T jitter = T((sizeof(T) == 4 ? kJitter : kJitter * kJitter * kJitter) * score_scale());
         assigner.begin(scores, n, k_, lanes, bounds, labels_.data(), n_threads_);

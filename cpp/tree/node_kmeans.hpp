@@ -32,9 +32,11 @@ private:
         BalancedAssigner<T> assigner;
     };
 
+    void load(const int32_t* ids, int64_t n);
     Split run(uint64_t seed);
     void iterate_freely();
-    void iterate_within_bounds();
+    void iterate_within_bounds(int max_iter);
+    void leave_sample();
     double weight(int64_t i) const { return weights_.empty() ? 1.0 : weights_[i]; }
     // Whether a row has a say where centers are, and so can be one to start from.
     bool counts(int64_t i) const { return weight(i) > 0 && !(options_->unit && rows_.norm2(i) == 0); }
@@ -69,9 +71,12 @@ private:
     Center center_of(int c);
     std::vector<double> costs(const std::vector<int32_t>& number, const std::vector<Center>& centers) const;
 
+    const Rows* all_rows_ = nullptr;
     const NodeTask* task_ = nullptr;
     const SplitOptions* options_ = nullptr;
     int n_threads_ = 1;
+    std::vector<int32_t> sample_;     // rows of the matrix that centers are found with; empty for those of the node
+    SizeBounds bounds_;               // of the children, for the rows that are loaded
     NodeRows<V> rows_;
     std::vector<double> weights_;     // per row; empty for ones
     double norms_ = 0;                // weighted sum of the squared norms

@@ -55,6 +55,8 @@ public:
     int64_t n_entries() const { return n_entries_; }
     int64_t n_columns() const { return n_columns_; }
     int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
+    // Of a column that occurs.
+    int32_t local(int32_t column) const { return copied_ && renumbered_ ? numbers_[column] : column; }
     double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
     int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
 
