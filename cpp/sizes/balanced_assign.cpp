@@ -20,6 +20,8 @@ constexpr double kWorthwhile = 0.75;  // of the rows too many: what a sweep may 
 constexpr int64_t kFewScanned = int64_t(1) << 20;  // rows x moves that are cheaper than more price steps
 constexpr int64_t kMostScanned = int64_t(1) << 22;  // rows x moves; beyond, what is left over goes by regret
 constexpr int kStepsPerCluster = 1;
+constexpr int kMovesPerCluster = 4;
+constexpr double kGain = 1e-12;  // more than rounding
 template <class T>
 constexpr T kFar = std::numeric_limits<T>::infinity();
 
@@ -128,12 +130,22 @@ void BalancedAssigner<T>::settle() {
         lower_price(int(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin()), bounds_.least);
     }
     if (violation() * n_ > kMostScanned) move_excess();
-    if (violation() == 0) return;
+    const bool choice = bounds_.most - bounds_.least == 1;
+    if (violation() == 0 && !choice) return;
     bool exact = violation() * n_ <= kMostScanned;
     if (exact) measure_losses();
     for (Goal now = goal(); !now.met; now = goal()) {
-        exact = exact && augment(now);
+        exact = exact && augment(now, kFar<double>);
         if (!exact) repair(now);
+    }
+    // Which clusters have the one row more: as long as that gains anything.
+    for (int move = 0; exact && choice && move < kMovesPerCluster * k_; ++move) {
+        Goal other{std::vector<char>(k_, 0), std::vector<char>(k_, 0), true};
+        for (int c = 0; c < k_; ++c) {
+            other.source[c] = sizes_[c] == bounds_.most;
+            other.sink[c] = sizes_[c] == bounds_.least;
+        }
+        if (!augment(other, -kGain)) break;
     }
 }
 
@@ -357,9 +369,9 @@ void BalancedAssigner<T>::move_loser(int64_t i, int to) {
 }
 
 // Moves a row out of a source and one into a sink, by the cheapest way over any clusters. False where rounding leaves
-// no way without a circle.
+// no way without a circle, or where the loss would not be below that.
 template <class T>
-bool BalancedAssigner<T>::augment(const Goal& goal) {
+bool BalancedAssigner<T>::augment(const Goal& goal, double below) {
     std::vector<double> far(k_, kFar<double>);
     std::vector<int> from(k_, -1);
     for (int c = 0; c < k_; ++c)
@@ -375,7 +387,7 @@ bool BalancedAssigner<T>::augment(const Goal& goal) {
     int end = -1;
     for (int c = 0; c < k_; ++c)
         if (goal.sink[c] && !goal.source[c] && far[c] < kFar<double> && (end < 0 || far[c] < far[end])) end = c;
-    if (end < 0) return false;
+    if (end < 0 || far[end] >= below) return false;
     int length = 0;
     for (int c = end; from[c] >= 0; c = from[c])
         if (++length > k_) return false;

@@ -53,7 +53,7 @@ private:
     void measure_losses();
     void offer_loss(int a, int64_t i);
     void move_loser(int64_t i, int to);
-    bool augment(const Goal& goal);
+    bool augment(const Goal& goal, double below);
     void repair(const Goal& goal);
     T score(int64_t i, int c) const { return scores_[i * stride_ + c]; }
     void move(int64_t i, int to);

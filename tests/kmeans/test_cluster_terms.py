@@ -199,7 +199,9 @@ def test_all_clusters_can_become_one():
     assert set(model.labels_) == {0}
 
 
-@pytest.mark.parametrize("pairs", [[], [(0, 0)], [(0, 3)], [(-1, 0)], [(0, 1, 2)], [(0, 0.5)], [0, 1], None])
+@pytest.mark.parametrize(
+    "pairs", [[], [(0, 0)], [(0, 3)], [(-1, 0)], [(0, 1, 2)], [(0, 0.5)], [0, 1], None]
+)
 def test_wrong_pairs_are_refused_and_change_nothing(pairs):
     model = fitted()
     centers = model.cluster_centers_

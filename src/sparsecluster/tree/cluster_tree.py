@@ -74,9 +74,10 @@ class ClusterTree(ClusterMixin, TreeForms):
     balanced : bool, default=True
         Whether the sizes of siblings differ by one row at most. The tree then has about as few
         leaves as `max_leaf_size` allows, and rows are divided among the children of a node so that
-        the cost is lowest for these sizes (in large nodes nearly so). Where a node has more than
+        the cost is nearly the lowest for these sizes. Where a node has more than
         1,024 rows per child, its centers are found with a sample of 512 or more per child.
-        Without it a row goes to the nearest center, unless a child would get fewer than `min_leaf_size` rows or more than 7/8 of them.
+        Without it a row goes to the nearest center, unless a child would get fewer than
+        `min_leaf_size` rows or more than 7/8 of them.
     metric : {"euclidean", "cosine"}, default="cosine"
         What rows are compared by.
     zero_rows : {"error", "first"}, default="first"
