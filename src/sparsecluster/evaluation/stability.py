@@ -84,7 +84,7 @@ def stability(
             f"fraction, or pass more rows."
         )
     n_clusters = estimator.get_params().get("n_clusters")
-    if isinstance(n_clusters, Integral) and size < n_clusters:
+    if isinstance(n_clusters, Integral) and size < int(n_clusters):
         raise ValueError(
             f"A sample of {fraction:g} of {rows.n_rows} rows has {size} rows, fewer than "
             f"n_clusters={n_clusters}. Raise fraction, or pass more rows."
