@@ -11,6 +11,7 @@ from rich.console import Console
 from . import (
     batches,
     data,
+    embedding,
     evaluation,
     full,
     hierarchy,
@@ -46,6 +47,7 @@ COMMANDS = {
     "reading": reading.run,
     "larger": larger.run,
     "neighbors": neighbors.run,
+    "embedding": embedding.run,
     "hierarchy": hierarchy.run,
     "evaluation": evaluation.run,
     "size": size.run,
@@ -54,7 +56,9 @@ COMMANDS = {
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
-TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = TIMEOUTS["evaluation"] = TIMEOUTS["sizes"] = 600.0
+TIMEOUTS["embedding"] = TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = TIMEOUTS[
+    "evaluation"
+] = TIMEOUTS["sizes"] = 600.0
 WIDTH = 118  # of the widest table; a narrower terminal wraps it rather than cut figures off
 RESULTS = Path(__file__).parent / "results"
 
@@ -70,9 +74,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seeds", type=int, metavar="N", help="how many seeds (0 .. N-1)")
     made.add_argument("--systems", nargs="+", choices=SYSTEMS, metavar="SYSTEM",
                       help="systems: " + ", ".join(SYSTEMS))  # fmt: skip
-    made.add_argument("--parts", nargs="+", choices=(*full.PARTS, *size.PARTS), metavar="PART",
+    made.add_argument("--parts", nargs="+", metavar="PART",
+                      choices=(*full.PARTS, *size.PARTS, *embedding.PARTS),
                       help="parts of `full`: " + ", ".join(full.PARTS)
-                      + "; of `size`: " + ", ".join(size.PARTS))  # fmt: skip
+                      + "; of `size`: " + ", ".join(size.PARTS)
+                      + "; of `embedding`: " + ", ".join(embedding.PARTS))  # fmt: skip
     made.add_argument("--threads", type=int, default=2, help="threads of every system (2)")
     made.add_argument("--timeout", type=float, metavar="SECONDS", help="stop a run after this")
     made.add_argument("--cut", type=float, metavar="X",

@@ -18,6 +18,9 @@ import scipy.sparse as sp
 from .measure import means
 from .task import Task
 
+OURS = "sparsecluster"
+COMPONENTS = 1000  # of an embedding
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -191,6 +194,12 @@ def _ours(algorithm: str) -> System:
     )
 
 
+def _embedded(finish: str) -> System:
+    """K-means in COMPONENTS columns first."""
+    make = partial(sparsecluster_kmeans, "auto", embedding=COMPONENTS, finish=finish)
+    return System(f"sparsecluster-embedded-{finish}", OURS, fit=partial(fit_estimator, make))
+
+
 def _sklearn(algorithm: str) -> System:
     make = partial(sklearn_kmeans, algorithm)
     return System(
@@ -219,6 +228,8 @@ SYSTEMS = {
         _ours("lloyd"),
         _ours("elkan"),
         _ours("hamerly"),
+        _embedded("exact"),
+        _embedded("none"),
         _sklearn("elkan"),
         _sklearn("lloyd"),
         _sparsekmeans("lloyd"),
@@ -230,4 +241,3 @@ SYSTEMS = {
         System("soyclustering", "soyclustering", sphere=soyclustering_sphere),
     )
 }
-OURS = "sparsecluster"

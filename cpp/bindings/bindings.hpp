@@ -33,6 +33,7 @@ namespace sparsecluster {
 // One per domain, each in a file of its own.
 void bind_rows(nb::module_& m);
 void bind_centers(nb::module_& m);
+void bind_embedding(nb::module_& m);
 void bind_evaluation(nb::module_& m);
 void bind_hierarchy(nb::module_& m);
 void bind_kmeans(nb::module_& m);

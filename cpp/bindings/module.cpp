@@ -55,6 +55,7 @@ NB_MODULE(_core, m) {
 
     bind_rows(m);
     bind_centers(m);
+    bind_embedding(m);
     bind_evaluation(m);
     bind_kmeans(m);
     bind_minibatch(m);

@@ -376,6 +376,7 @@ int main() {
     }
     check_faults();
     check_hierarchy();
+    check_embedding();
     check_evaluation();
     check_tree();
     check_projection();

@@ -1,6 +1,7 @@
 from .density.dbscan import DBSCAN
 from .density.hdbscan import HDBSCAN
 from .distances.pairwise import pairwise
+from .embedding.sparse_embedding import SparseEmbedding
 from .evaluation.agreement import (
     adjusted_rand,
     clustering_accuracy,
@@ -63,6 +64,7 @@ __all__ = [
     "SeedingRecord",
     "SpanningTree",
     "SparseClusterError",
+    "SparseEmbedding",
     "SphericalKMeans",
     "StoreError",
     "TextOptions",

@@ -146,7 +146,7 @@ class SparseEstimator(BaseEstimator):
 
     def _names_of_columns(self, recipe: Recipe | None) -> Any:
         """The names by which columns are matched: those of the file, or the frame, of the fit."""
-        return getattr(self, "feature_names_in_", None) if recipe is None else recipe.names
+        return getattr(self, "feature_names_in_", None) if recipe is None else recipe.column_names
 
     def _remember(self, rows: Rows, feature_names: np.ndarray | None) -> None:
         """Keep what the rows of a fit know about their columns, now that it has succeeded."""
@@ -155,8 +155,9 @@ class SparseEstimator(BaseEstimator):
         self.feature_names_ = rows.feature_names if feature_names is None else feature_names
         self.__dict__.pop("recipe_", None)
         if rows.recipe is not None:
-            # The names are kept once, unless others are to be shown.
-            names = None if feature_names is None else rows.recipe.names
+            # The names are kept once, unless others are to be shown, or none.
+            shared = feature_names is None and not rows.recipe.embedded
+            names = None if shared else rows.recipe.names
             self.recipe_ = rows.recipe.get_state() | {"names": names}
 
     @property

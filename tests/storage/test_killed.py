@@ -15,7 +15,7 @@ from support.marks import slow_except
 
 from sparsecluster import convert, load_model, open_store
 from sparsecluster.cli import main
-from sparsecluster.kmeans import kmeans
+from sparsecluster.kmeans import runs
 from sparsecluster.kmeans.loop import Loop
 from sparsecluster.storage.atomic import PARTIAL
 from sparsecluster.storage.tensors import TensorFile, unpack
@@ -289,7 +289,7 @@ def test_fit_that_is_told_to_end_saves_its_last_iteration(
 
 def test_fit_that_is_told_to_end_while_seeding_has_nothing_to_save(command, stores, tmp_path):
     arguments = quiet_checkpoint(stores, tmp_path, *FITS["cosine"])
-    signals = [(kmeans, "starting_centers", 1, signal.SIGINT)]
+    signals = [(runs, "starting_centers", 1, signal.SIGINT)]
     status, said = command(*arguments, signals=signals).end()
     assert status == 130
     assert "Interrupted while seeding: there is nothing to save yet." in said

@@ -27,6 +27,7 @@ from sparsecluster import (
     KMeans,
     MiniBatchKMeans,
     Prepare,
+    SparseEmbedding,
     SphericalKMeans,
 )
 from support.data import csr, dense, text
@@ -104,6 +105,38 @@ ESTIMATORS = [
         {"bounded": CLUSTERS | {"size_min": 10, "size_max": 30}},
         checked=[{"n_clusters": 3, "size_max": 1000}],
         expected_failed=DRAWN_BY_POSITION,
+    ),
+    Entry(
+        KMeans,
+        # The embedded rows have to fit into the memory limit.
+        f"{COMMON} checkpoint".replace(" memory_limit", ""),
+        {
+            "embedded": CLUSTERS | {"embedding": 12},
+            "embedded, tabled": CLUSTERS
+            | {"embedding": SparseEmbedding(9, hashed=False), "n_init": 2, "algorithm": "elkan"},
+        },
+        checked=[{"n_clusters": 3, "embedding": 4}],
+        expected_failed=DRAWN_BY_POSITION,
+        any_order={"init": ROWS[:N_CLUSTERS], "n_init": 1},
+    ),
+    Entry(
+        KMeans,
+        # The labels are those of the embedded rows.
+        f"{BOUNDED} checkpoint".replace(" memory_limit", ""),
+        {
+            "as embedded": CLUSTERS | {"embedding": 12, "finish": "none"},
+            "embedded within bounds": CLUSTERS | {"embedding": 12, "size_min": 10, "size_max": 40},
+        },
+        checked=[{"n_clusters": 3, "embedding": 4, "finish": "none"}],
+        expected_failed=DRAWN_BY_POSITION,
+    ),
+    Entry(
+        SphericalKMeans,
+        f"{COMMON} checkpoint cosine".replace(" memory_limit", ""),
+        {"embedded": CLUSTERS | {"embedding": 12}},
+        checked=[{"n_clusters": 3, "embedding": 4, "zero_rows": "first"}],
+        expected_failed=DRAWN_BY_POSITION,
+        any_order={"init": ROWS[:N_CLUSTERS]},
     ),
     Entry(
         SphericalKMeans,
@@ -225,12 +258,27 @@ ESTIMATORS = [
         expected_failed=DRAWN_BY_POSITION,
     ),
     Entry(
+        SparseEmbedding,
+        "transform save threads",
+        {
+            "hashed": {"n_components": 7, "random_state": 0},
+            "tabled": {"n_components": 7, "hashed": False, "random_state": 0},
+            "rule": {"n_clusters": 2, "eps": 0.99, "delta": 0.99, "random_state": 0},
+        },
+        checked=[
+            {"n_components": 3},
+            {"n_components": 5, "hashed": False},
+            {"n_components": 4, "output": "dense"},
+        ],
+    ),
+    Entry(
         Prepare,
         "transform partial_fit",
         {
             "default": {},
             "tfidf": {"tfidf": True, "norm": "l2", "log": True},
             "dropped": {"min_df": 3, "max_df": 0.4, "dtype": "float64"},
+            "embedded": {"min_df": 3, "tfidf": True, "norm": "l2", "embed": 9},
         },
         # Not with logarithms, because the checks pass values below -1.
         checked=[{}, {"tfidf": True, "norm": "l2", "drop_empty": True}],
@@ -289,6 +337,12 @@ def quietly(method, *arguments, **options):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "There are no centers yet")
         return method(*arguments, **options)
+
+
+def parameters(estimator):
+    """Its parameters, which can be compared: estimators among them by theirs."""
+    given = estimator.get_params()
+    return {name: repr(one) if hasattr(one, "fit") else one for name, one in given.items()}
 
 
 OF_COLUMNS = ("feature_names_in_", "feature_names_", "recipe_")

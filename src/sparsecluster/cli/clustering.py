@@ -28,6 +28,7 @@ IN_PYTHON = ("verbose", "callback", "copy_x", "grow_features", "compute_labels")
 # What an option needs to have an effect: another option, or one of its values.
 NEEDS = {
     "zero_rows": ("metric", "cosine"),
+    "finish": ("embedding", None),
     "checkpoint_every": ("checkpoint", None),
     "projection": ("center_l1", None),
     "projection_epsilon": ("center_l1", None),

@@ -16,7 +16,7 @@ from sparsecluster.cli.clusters import (
     tree_summary,
 )
 from sparsecluster.cli.densities import density_lines, density_summary
-from sparsecluster.cli.models import has_centers, is_model
+from sparsecluster.cli.models import has_centers, is_model, only_transforms
 from sparsecluster.cli.options import Clusters, Reading, Running, Shown
 from sparsecluster.cli.screen import Screen
 from sparsecluster.cli.words import in_options
@@ -70,10 +70,13 @@ def _model(path: Path, terms: int, verify: bool) -> tuple[dict[str, Any], list[A
         return _tree_model(path, estimator, terms)
     if hasattr(estimator, "n_leaves_"):
         return _cluster_tree(estimator, path)
+    if only_transforms(estimator):
+        return _transformer(estimator, path)
     if not has_centers(estimator):
         return _density(estimator, path)
     estimator.check_is_fitted()  # a stream without centers yet says how many rows it waits for
-    parameters = {name: _plain(value) for name, value in sorted(estimator.get_params().items())}
+    given = estimator.get_params(deep=False)
+    parameters = {name: _plain(value) for name, value in sorted(given.items())}
     centers = estimator.cluster_centers_
     stored = int(getattr(centers, "nnz", centers.size))
     recipe = estimator.recipe
@@ -117,6 +120,15 @@ def _density(estimator: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
     summary = _model_summary(estimator, path, {**found, "rows": len(estimator.labels_)})
     rows = _model_rows(estimator, summary, [("columns", f"{summary['columns']:,}")])
     return summary, [_grid(rows), *density_lines(estimator, found)]
+
+
+def _transformer(estimator: Any, path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """A model that makes other columns."""
+    n_components = len(estimator.get_feature_names_out())
+    found = {"estimator": type(estimator).__name__, "components": n_components}
+    summary = _model_summary(estimator, path, found)
+    columns = f"{summary['columns']:,}, of which it makes {n_components:,}"
+    return summary, [_grid(_model_rows(estimator, summary, [("columns", columns)]))]
 
 
 def _tree_model(path: Path, estimator: Any, terms: int) -> tuple[dict[str, Any], list[Any]]:
@@ -197,7 +209,7 @@ def _data(
         "format": recipe.format,
         **found.summary(counts, clusters),
         "recipe": recipe.described(),
-        "frequent": _frequent(counts, recipe.names, terms),
+        "frequent": _frequent(counts, recipe.column_names, terms),
     }
     verified = [f"{path}: all checksums are right"] if verify else []
     return summary, [_grid(_data_rows(path, summary, recipe)), *verified]

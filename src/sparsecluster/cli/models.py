@@ -27,6 +27,13 @@ def has_centers(estimator: Any) -> bool:
     return hasattr(type(estimator), "transform")
 
 
+def only_transforms(estimator: Any) -> bool:
+    """Whether a model makes other columns, and no clusters."""
+    from sklearn.base import is_clusterer
+
+    return not is_clusterer(estimator)
+
+
 def open_model(name: str, model: Path, data: Path | None, *, predicts: bool = False) -> Any:
     """Load the model of a command `name MODEL DATA`; refuses the two in the wrong order, and a
     model without what the command needs."""
@@ -37,6 +44,8 @@ def open_model(name: str, model: Path, data: Path | None, *, predicts: bool = Fa
             f"{model} is not a model, and {data} is one. Did you mean {command(name, data, model)}?"
         )
     estimator = load_model(model)
+    if predicts and only_transforms(estimator):
+        raise ValueError(f"{model} is a {type(estimator).__name__}, which has no clusters.")
     if predicts and not hasattr(estimator, "predict"):
         raise ValueError(
             f"{model} is a {type(estimator).__name__} model: it has labels for the rows that it "

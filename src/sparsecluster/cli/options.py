@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparsecluster.prepare.prepare import Prepare
 
 READING = Group("Reading", sort_key=4)
-PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm)", sort_key=5)
+PREPARING = Group("Preparing (drop, then log, then tf-idf, then norm, then embed)", sort_key=5)
 RUNNING = Group("Running", sort_key=6)
 
 # What every command checks alike.
@@ -107,6 +107,8 @@ class Preparing:
         Drop columns that occur in more rows, or a larger share (0.2).
     drop_empty
         Drop columns that occur in no row.
+    embed
+        Make so many columns of all that are kept, by a sparse embedding.
     metalabels
         Make rows of the labels of the file: each is the sum of its rows, at unit length.
     """
@@ -118,6 +120,7 @@ class Preparing:
     min_df: CountOrShare = 0
     max_df: CountOrShare = 1.0
     drop_empty: bool = False
+    embed: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     metalabels: bool = False
 
     def transformer(self) -> Prepare | None:

@@ -141,7 +141,7 @@ class Iterations:
     def __call__(self, record: Any) -> None:
         rest = math.log1p(record.moved) / self._all if self._all else 0.0
         before = self._settled.get(record.run, 0.0)
-        share = max(before, 1.0 - rest, record.iteration / self._max_iter)
+        share = max(before, 1.0 - rest, min(1.0, record.iteration / self._max_iter))
         self._seeded[record.run], self._settled[record.run] = 1.0, share
         remarks = (
             f"iteration {record.iteration}",
@@ -149,7 +149,10 @@ class Iterations:
             f"cost {record.cost:.6g}",
             f"{record.rows / max(record.seconds, 1e-9):,.0f} rows/s",
         )
-        self._tell("clustering", record, share, *remarks)
+        embedded = record.space == "embedded"
+        self._tell(
+            "clustering embedded rows" if embedded else "clustering", record, share, *remarks
+        )
 
     def _tell(self, phase: str, record: Any, share: float, *remarks: str) -> None:
         if self._n_runs == 1:

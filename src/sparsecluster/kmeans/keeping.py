@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.rows import Rows
-from sparsecluster.storage.checkpoint import Checkpoint, StateFile
+from sparsecluster.storage.checkpoint import Checkpoint, StateFile, open_checkpoint
 
 LOGGER = logging.getLogger("sparsecluster")
 
@@ -51,6 +56,10 @@ class Keeper:
         """What belongs to one run."""
         return self._runs.setdefault(number, RunKeeper(self._checkpoint.run(number)))
 
+    def seeds(self, drawn: np.ndarray) -> np.ndarray:
+        """The seeds that the fit began with, or those that were drawn now."""
+        return self._checkpoint.seeds(drawn)
+
     def cut_short(self, reason: BaseException) -> None:
         """Write where all runs are, and say so, because the fit ends."""
         if all(run.state is None for run in self._runs.values()):
@@ -84,3 +93,16 @@ def _place(state: RunState | None) -> str:
     if state is None:
         return "(seeding)"
     return "(finished)" if state.finished else f"iteration {len(state.history)}"
+
+
+@contextmanager
+def keeping(folder: Any, same_fit: dict[str, Any], every: Any) -> Iterator[Keeper | None]:
+    """What keeps the runs of a fit in a folder; None without one. What ends the fit saves them."""
+    with open_checkpoint(folder, same_fit, every) as saved:
+        keeper = Keeper(folder, saved) if saved else None
+        try:
+            yield keeper
+        except BaseException as error:
+            if keeper:
+                keeper.cut_short(error)
+            raise

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
@@ -17,19 +14,18 @@ from sparsecluster.kmeans import assignment, refine, sizes
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.cluster_terms import cluster_weights
-from sparsecluster.kmeans.keeping import LOGGER, Keeper, RunKeeper
-from sparsecluster.kmeans.loop import Loop, Task, iterate
+from sparsecluster.kmeans.embedded import FINISHES, EmbeddedFit, check_embedding, described
+from sparsecluster.kmeans.keeping import keeping
+from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.merging import MergingEstimator
-from sparsecluster.kmeans.seeding.starting import starting_centers
-from sparsecluster.kmeans.setting import told
+from sparsecluster.kmeans.runs import Runs, warn_unless_converged
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
-from sparsecluster.rows.parameters import By, Choice, Flag, integer
+from sparsecluster.rows.parameters import Anything, By, Choice, Flag, integer
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run import restarts
-from sparsecluster.run.history import Callback, IterationRecord, Reporter
-from sparsecluster.storage.checkpoint import fingerprint, open_checkpoint, seconds
+from sparsecluster.run.history import Callback
+from sparsecluster.storage.checkpoint import fingerprint, seconds
 from sparsecluster.storage.fields import TEXT
 
 # The parameters that a result depends on.
@@ -90,9 +86,19 @@ class KMeans(MergingEstimator):
         What to do when a run has settled: "first-variation" moves single rows while that lowers the
         cost. It counts how both centers follow, in turns with further iterations: a lower cost for
         more time, above all with few rows per cluster.
+    embedding : int, transformer or None, default=None
+        Cluster in so many columns first, made by a :class:`~sparsecluster.SparseEmbedding`; or in
+        those that a given transformer makes of X (by "cosine" of its rows at unit length). The
+        clusters are then lifted: centers are the means of their rows of X, and `predict` takes rows
+        of X. A function as `init` gets the embedded rows.
+    finish : {"exact", "none"}, default="exact"
+        How a fit with an embedding ends: "exact" iterates on in the original space, from the lifted
+        centers, until they settle there; "none" keeps the lifted clusters, as in the paper (Liu,
+        Shen and Tsang 2017). Then `labels_` are those of the embedded rows, and some of them may
+        have another nearest center, which `predict` gives.
     max_iter : int, default=300
-        Most iterations of a run; a warning says when they were not enough, but for single steps:
-        ``max_iter=1`` from given centers.
+        Most iterations of a run, in each space where there is an embedding; a warning says when
+        they were not enough, but for single steps: ``max_iter=1`` from given centers.
     tol : float, default=1e-4
         Stop when the sum of the squared shifts of the centers is at most `tol` times the mean
         variance of the features. With 0 a run ends when no label changes.
@@ -144,13 +150,15 @@ class KMeans(MergingEstimator):
         Whether that run met the stopping rule: False where `max_iter` was up, or where a callback
         ended it.
     seconds_ : dict
-        Seconds of that run by phase: "seeding", "assignment", "update" and "other" (filling empty
-        clusters, single moves, exact costs); and "total", those of the whole call of `fit`. A run
-        that resumed from a checkpoint counts its phases from the beginning.
+        Seconds of that run by phase: "embedding" (if there is one), "seeding", "assignment",
+        "update" and "other" (filling empty clusters, single moves, exact costs); and "total", those
+        of the whole call of `fit`. A run that resumed from a checkpoint counts its phases from the
+        beginning, but for the embedding.
     n_clusters_ : int
         Number of clusters found: smaller than `n_clusters` if X has fewer distinct rows.
     history_ : list of IterationRecord
-        One :class:`~sparsecluster.IterationRecord` per iteration of the run that was kept.
+        One :class:`~sparsecluster.IterationRecord` per iteration of the run that was kept; its
+        `space` says whether it was one of embedded rows.
     algorithm_ : str
         The algorithm that was used.
     feature_names_ : ndarray of str or None
@@ -177,6 +185,8 @@ class KMeans(MergingEstimator):
         "size_min": integer(1).optional,
         "size_max": integer(1).optional,
         "refine": Choice(refine.METHODS).optional,
+        "embedding": Anything(),
+        "finish": Choice(FINISHES),
         "checkpoint_every": By(seconds),
         "copy_x": Flag(),
     }
@@ -195,6 +205,8 @@ class KMeans(MergingEstimator):
         size_min: int | None = None,
         size_max: int | None = None,
         refine: str | None = None,
+        embedding: Any = None,
+        finish: str = "exact",
         max_iter: int = 300,
         tol: float = 1e-4,
         random_state: Any = None,
@@ -216,6 +228,8 @@ class KMeans(MergingEstimator):
         self.size_min = size_min
         self.size_max = size_max
         self.refine = refine
+        self.embedding = embedding
+        self.finish = finish
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -232,6 +246,7 @@ class KMeans(MergingEstimator):
         sizes.check_parameters(
             self.size_min, self.size_max, algorithm=self.algorithm, refine=self.refine
         )
+        check_embedding(self.embedding, self.n_clusters, self.init)
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
@@ -262,12 +277,15 @@ class KMeans(MergingEstimator):
             self.algorithm, rows, self.n_clusters, setting.memory_limit
         )
         algorithm = algorithm if bounds is None else sizes.ALGORITHM
-        init, points = self.init, rows
+        init, points, embedded = self.init, rows, None
         # A function gets X as it is.
         occurring = None if callable(init) else Columns.occurring(rows, self._given_centers(rows))
         if occurring is not None:
             points = occurring.rows(rows, n_threads=setting.n_threads)
-            init = init if isinstance(init, str) else occurring.inside(self._given_centers(rows))
+        if self.embedding is not None:
+            embedded = EmbeddedFit(self.embedding, self.finish, self.algorithm, self.tol, rows)
+        elif occurring is not None and not isinstance(init, str):
+            init = occurring.inside(self._given_centers(rows))
         columns = _core.column_stats(points.core, weights)
 
         def shown(centers: sp.csr_array) -> Any:
@@ -285,8 +303,10 @@ class KMeans(MergingEstimator):
             shown=shown,
         )
         deciding = {name: getattr(self, name) for name in DECIDING}
+        if embedded is not None:
+            deciding |= {"embedding": described(self.embedding), "finish": self.finish}
         same_fit = {} if self.checkpoint is None else fingerprint(deciding, rows, weights)
-        best = self._best_run(task, init, same_fit)
+        best = self._best_run(task, init, embedded, same_fit)
         self._remember(rows, names)
         self.algorithm_, self.metric_ = algorithm, self.metric
         self._set_centers(shown(best.centers))
@@ -295,6 +315,8 @@ class KMeans(MergingEstimator):
         self.inertia_ = best.inertia
         self.objective_ = setting.metric.objective(best.inertia, rows.core.norm2, weights)
         self._set_history(best.history, best.converged, best.seeding_seconds, started)
+        if embedded is not None:
+            self.seconds_ = {"embedding": embedded.seconds, **self.seconds_}
         return self
 
     def _set_centers(self, centers: Any) -> None:
@@ -307,86 +329,32 @@ class KMeans(MergingEstimator):
             return None
         return centers_.check_centers(self.init, self.n_clusters, rows.n_features)
 
-    def _best_run(self, task: Task, init: Any, same_fit: dict[str, Any]) -> RunState:
+    def _best_run(
+        self, task: Task, init: Any, embedded: EmbeddedFit | None, same_fit: dict[str, Any]
+    ) -> RunState:
         """The run of the lowest cost, of those from several starts."""
-        n_init, n_threads = self._n_init, task.setting.n_threads
-        seeds = task.setting.random_state.randint(np.iinfo(np.int32).max, size=n_init)
-        # A function of the user's may not stand being called from several threads.
-        together = min(n_init, n_threads) if isinstance(self.init, str) else 1
-
-        def run_from(run: int, n_threads: int, report: Reporter) -> RunState:
-            setting = replace(
-                task.setting,
-                n_threads=n_threads,
-                random_state=np.random.RandomState(seeds[run]),
-                progress=told(report, run),
+        # An embedding has a seed, too.
+        n_seeds = self._n_init + (embedded is not None)
+        seeds = task.setting.random_state.randint(np.iinfo(np.int32).max, size=n_seeds)
+        with keeping(self.checkpoint, same_fit, self.checkpoint_every) as keeper:
+            seeds = keeper.seeds(seeds) if keeper else seeds
+            runs = Runs(
+                n_clusters=self.n_clusters,
+                n_init=self._n_init,
+                init_options=self.init_options,
+                refine=self.refine,
+                show=self._show,
+                report=self._reporter(),
+                keeper=keeper,
             )
-            own = keeper.run(run) if keeper else None
-            return self._run(replace(task, setting=setting, run=run), init, own, report)
-
-        with open_checkpoint(self.checkpoint, same_fit, self.checkpoint_every) as saved:
-            seeds = saved.seeds(seeds) if saved else seeds
-            keeper = Keeper(self.checkpoint, saved) if saved else None
-            try:
-                found = restarts.run_all(
-                    run_from, n_init, together, n_threads=n_threads, on_iteration=self._reporter()
-                )
-            except BaseException as error:
-                if keeper:
-                    keeper.cut_short(error)
-                raise
-        best = min(found, key=lambda one: one.inertia)
+            if embedded is None:
+                best = runs.best(task, init, seeds)
+            else:
+                best = embedded.run(task, init, runs, seeds)
         # A single iteration from given centers is a step that was asked for.
         stepping = self.max_iter == 1 and not (isinstance(init, str) or callable(init))
-        if not (best.converged or best.stopped or stepping):
-            warnings.warn(
-                f"K-means did not converge in max_iter={self.max_iter} iterations: the centers "
-                f"still move. Raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        warn_unless_converged(best, self.max_iter, stepping=stepping)
         return best
-
-    def _run(self, task: Task, init: Any, keeper: RunKeeper | None, report: Reporter) -> RunState:
-        """One run, from its start or from where it was."""
-        state = keeper.resume(task.rows) if keeper else None
-        if state is None:
-            started = time.perf_counter()
-            centers = starting_centers(
-                init, task.rows, self.n_clusters, task.setting, self.init_options
-            )
-            if task.bounds is not None:
-                centers = sizes.with_all_clusters(centers, self.n_clusters)
-            state = RunState.at(centers, time.perf_counter() - started)
-            self._show(f"Initialization complete, run {task.run}")
-            if keeper:
-                keeper.reached(state, save=True)
-        elif not state.finished:
-            which = f"run {task.run + 1} " if self._n_init > 1 else ""
-            LOGGER.info("Continuing %sat iteration %d.", which, len(state.history) + 1)
-            self._show(f"Continuing {which}at iteration {len(state.history) + 1}.")
-        if state.finished or state.refining:
-            found = state.measured(task.rows, task.setting)
-        else:
-
-            def observe(record: IterationRecord, loop: Loop) -> Any:
-                if keeper and not (loop.settled or loop.near):
-                    keeper.reached(loop.state())
-                stop = report(record)
-                if loop.settled or loop.near:
-                    why = f"center shift {record.shift:.3g} within tolerance {task.tolerance:.3g}"
-                    why = "strict convergence" if loop.settled else why
-                    self._show(f"Converged at iteration {record.iteration}, run {task.run}: {why}.")
-                return stop
-
-            found = iterate(task, state, observe)
-        if state.finished:
-            return found
-        if self.refine is not None:
-            found = refine.first_variation(task, found, on_iteration=report, keeper=keeper)
-        if keeper and not found.stopped:
-            keeper.reached(replace(found, refining=False, finished=True), save=True)
-        return found
 
     def get_state(self) -> dict[str, Any]:
         """What was fitted, in arrays and what JSON can hold."""

@@ -42,11 +42,16 @@ class Task:
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
     run: int = 0  #: its number among the runs of a fit
     remote: RemoteRows | None = None  #: the rows, where workers have them
+    space: str = "original"  #: of the rows; "embedded" where they are not those of the user
     #: centers as the user sees them
     shown: Callable[[sp.csr_array], Any] = lambda centers: centers
+    #: of embedded rows: the centers of these labels, so many of them, in the original space
+    lift: Callable[[np.ndarray, int], _core.Centers] | None = None
 
-    def show(self, centers: _core.Centers) -> Any:
-        """A copy of these centers for the user."""
+    def show(self, centers: _core.Centers, labels: np.ndarray) -> Any:
+        """A copy of the centers of these labels for the user."""
+        if self.lift is not None:
+            centers = self.lift(labels, centers.n_clusters)
         return self.shown(centers_.from_core(centers))
 
 
@@ -59,7 +64,9 @@ def iterate(task: Task, start: RunState, observe: Observer) -> RunState:
     loop = Loop(task, start)
     while loop.goes_on:
         record = loop.step()
-        with record.showing(lambda: task.show(loop.centers), lambda: loop.labels.copy()):
+        with record.showing(
+            lambda: task.show(loop.centers, loop.labels), lambda: loop.labels.copy()
+        ):
             loop.stopped = bool(observe(record, loop))
     return loop.finish()
 
@@ -120,6 +127,7 @@ class Loop:
             center_distances=found.center_distances,
             assignment_seconds=assigned - started,
             update_seconds=updated - assigned - refilling,
+            space=self.task.space,
         )
         self.history.append(record)
         self.near = record.shift <= self.task.tolerance

@@ -50,7 +50,7 @@ class NestedBatches:
             size, whole = self.sizes[batch], batch == len(self.sizes) - 1
             record = loop.step(size)
             labels = partial(self._outside, loop.labels)
-            with record.showing(partial(task.show, loop.centers), labels):
+            with record.showing(partial(task.show, loop.centers, loop.labels), labels):
                 loop.stopped = bool(observe(record, loop))
             if not whole and (loop.settled or loop.near or exhausted(loop, size)):
                 batch += 1

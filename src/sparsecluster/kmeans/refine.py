@@ -62,9 +62,10 @@ def first_variation(
             path="single moves",
             run=task.run,
             rows=rows.n_rows,
+            space=task.space,
         )
         history.append(record)
-        with record.showing(partial(task.show, centers), labels.copy):
+        with record.showing(partial(task.show, centers, labels), labels.copy):
             stopped = bool(on_iteration(record))
         if stopped:
             break

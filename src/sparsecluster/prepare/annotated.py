@@ -43,7 +43,7 @@ def annotated_rows(adata: Any, *, like: Recipe | None, n_threads: int) -> Rows:
         places = places_of_columns(
             matrix.shape[1],
             names,
-            like.names,
+            like.column_names,
             like.n_features,
             origin="X",
             advice=ADVICE,

@@ -200,6 +200,8 @@ class Transform(_Pass):
             wanted = replace(_like(inputs, wanted, fitted), dtype=self._dtype)
             self.source, made = _of_files(inputs, wanted, n_threads, like=fitted)
         self._prepare = None if prepare is None else Prepare.from_state(prepare)
+        if prepare is None:
+            self._names = fitted.column_names
         self._n_columns = fitted.n_features if prepare is None else fitted.n_columns
         self._columns_matched = self.source.terms
         self._places: np.ndarray | None = None

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from sparsecluster.rows.column_map import ColumnMap
 from sparsecluster.rows.metric import TINY_NORM2
-from sparsecluster.rows.rows import LARGEST_NORM2, Rows
+from sparsecluster.rows.rows import LARGEST_NORM2, Rows, as_rows, mapped_csr
 
 PIECE = 1 << 19  # entries that are computed at a time, in float64
 
@@ -33,6 +34,23 @@ class Piece:
         self.indptr = np.searchsorted(kept, self.indptr)
         self.columns, self.indices = columns[kept], self.indices[kept]
         self.values = self.values[kept]
+
+    def embed(self, values: np.ndarray, n_components: int) -> np.ndarray:
+        """Move the entries, whose values are these in float64, to so many components."""
+        self.refuse(~np.isfinite(values), "A value is too large for float64", "Scale X first.")
+        width = int(self.columns.max(initial=0)) + 1
+        rows = as_rows(mapped_csr(self.indptr, self.columns, values, width), n_threads=1)
+        made = ColumnMap(n_components=n_components).embedded(rows, sparse=True, n_threads=1)
+        self.indptr, self.columns, self.values = made.indptr, made.indices, made.data
+        self.indices = self.columns
+        return made.data
+
+    def round_to(self, values: np.ndarray, dtype: Any) -> None:
+        """Take these values, of which none may be too large for the type."""
+        # What overflows is looked for here, where its row and column are known.
+        values = values.astype(dtype, copy=False)
+        self.refuse(~np.isfinite(values), f"A value is too large for {dtype}", "Scale X first.")
+        self.values = values
 
     def refuse(self, wrong: np.ndarray, reason: str, advice: str) -> None:
         """Name the first entry that is wrong, where there is one."""

@@ -26,9 +26,9 @@ from sparsecluster.rows.rows import MAX_INDEX, Rows
 class Prepare(TransformerMixin, BaseEstimator):
     """Turn counts into what is clustered, in memory or block by block.
 
-    The steps are taken in this order, each only where it is asked for: drop columns, take
-    logarithms, weight by idf, scale rows to unit length. They are computed in float64 and rounded
-    once. A row becomes the same, bit by bit, whatever block it comes in.
+    The steps are taken in this order, each only where it is asked for: drop columns, logarithms,
+    idf weights, rows at unit length, embedding in fewer columns. They are computed in float64 and
+    rounded once. A row becomes the same, bit by bit, whatever block it comes in.
 
     Parameters
     ----------
@@ -50,6 +50,10 @@ class Prepare(TransformerMixin, BaseEstimator):
         Scale rows to L2 norm 1. Zero rows stay zero.
     dtype : {"float32", "float64"} or None, default=None
         Type of the result. None: that of X (float64 for integers).
+    embed : int or None, default=None
+        Columns of the result, by a sparse embedding: each column that is kept is added to one of so
+        many components, with a sign, both by the hash of :class:`~sparsecluster.SparseEmbedding`
+        with ``random_state=0``. Rows are scaled before, not after that.
 
     Attributes
     ----------
@@ -101,6 +105,7 @@ class Prepare(TransformerMixin, BaseEstimator):
         tfidf: bool = False,
         norm: str | None = None,
         dtype: Any = None,
+        embed: int | None = None,
     ) -> None:
         self.min_df = min_df
         self.max_df = max_df
@@ -109,6 +114,7 @@ class Prepare(TransformerMixin, BaseEstimator):
         self.tfidf = tfidf
         self.norm = norm
         self.dtype = dtype
+        self.embed = embed
 
     # --- counting -----------------------------------------------------------------------------
 
@@ -267,7 +273,7 @@ class Prepare(TransformerMixin, BaseEstimator):
             values.append(piece.values)
             columns.append(piece.columns)
             counts.append(np.diff(piece.indptr))
-        if places is not None:
+        if places is not None or self.embed is not None:
             indptr, indices = np.concatenate(counts).cumsum(), np.concatenate(columns)
         return indptr, indices, np.concatenate(values)
 
@@ -277,22 +283,21 @@ class Prepare(TransformerMixin, BaseEstimator):
             advice = "Logarithms are for counts and other values that are not negative."
             piece.refuse(values <= -1, "log(1 + value) needs values above -1", advice)
             values = np.log1p(values)
-        # What overflows is looked for at the end, where its row and column are known.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.idf_ is not None:
                 values *= self.idf_[piece.columns]
             if self.norm is not None:
                 counts = np.diff(piece.indptr)
                 values /= np.repeat(row_lengths(counts, values), counts)
-            values = values.astype(dtype, copy=False)
-        piece.refuse(~np.isfinite(values), f"A value is too large for {dtype}", "Scale X first.")
-        piece.values = values
+            if self.embed is not None:
+                values = piece.embed(values, int(self.embed))
+            piece.round_to(values, dtype)
 
     def _changes_nothing(self, dtype: Any) -> bool:
         """Whether rows of this type are what is asked for."""
         same_type = self.dtype is None or np.dtype(self.dtype) == dtype
         computes = self.log or self.norm is not None or self.idf_ is not None
-        return self.columns_ is None and same_type and not computes
+        return self.columns_ is None and same_type and not computes and self.embed is None
 
     def _transform(self, rows: Rows) -> Any:
         matrix = rows.matrix
@@ -317,12 +322,15 @@ class Prepare(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "row_counts_")
         names = _check_feature_names_in(self, input_features)
+        if self.embed is not None:
+            return np.array([f"component{i}" for i in range(self.embed)], dtype=object)
         return names if self.columns_ is None else names[self.columns_]
 
     @property
     def n_features_out(self) -> int:
-        """Number of columns that are kept."""
-        return len(self.row_counts_ if self.columns_ is None else self.columns_)
+        """Number of columns that are kept, or made."""
+        kept = len(self.row_counts_ if self.columns_ is None else self.columns_)
+        return kept if self.embed is None else int(self.embed)
 
     def get_state(self) -> dict[str, Any]:
         """What a file has to keep: parameters and `n_rows` for JSON, `row_counts` as an array.
@@ -333,8 +341,9 @@ class Prepare(TransformerMixin, BaseEstimator):
         flags = {name: bool(getattr(self, name)) for name in FLAGS}
         dtype = None if self.dtype is None else np.dtype(self.dtype).name
         limits = {name: np.asarray(getattr(self, name)).item() for name in ("min_df", "max_df")}
+        embed = {} if self.embed is None else {"embed": int(self.embed)}
         return {
-            "parameters": {**limits, **flags, "norm": self.norm, "dtype": dtype},
+            "parameters": {**limits, **flags, "norm": self.norm, "dtype": dtype, **embed},
             "n_rows": int(self.n_rows_),
             "row_counts": self.row_counts_.copy(),
         }

@@ -197,7 +197,7 @@ def _joined(
         mapped_csr(indptr, indices, data, recipe.n_features),
         n_threads=effective_n_threads(None),
         provenance=Provenance(
-            feature_names=recipe.names,
+            feature_names=recipe.column_names,
             labels=rows_labels(labels, n_labels) if labels else None,
             ids=np.concatenate(ids) if ids else None,
             recipe=recipe,

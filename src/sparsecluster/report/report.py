@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_clusterer
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster import __version__
@@ -127,6 +128,8 @@ def make_report(
         title = title or type(estimator).__name__
         tree = cluster_tree_page.values(estimator, int(terms), title, __version__)
         return Report(_rendered("cluster_tree.html", tree), None, None, None)
+    if not is_clusterer(estimator):
+        raise ValueError(f"A {type(estimator).__name__} has no clusters to report on.")
     if hasattr(estimator, "n_noise_"):
         if texts is not None:
             raise ValueError("texts has no effect with a model without centers.")

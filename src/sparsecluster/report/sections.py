@@ -58,10 +58,10 @@ def making(content: Content, version: str) -> list[tuple[str, str]]:
 
 def chosen_parameters(estimator: Any) -> str:
     """The parameters that are not left at their defaults."""
-    usual = type(estimator)().get_params()
+    usual = type(estimator)().get_params(deep=False)
     chosen = {
         name: _shortly(value)
-        for name, value in sorted(estimator.get_params().items())
+        for name, value in sorted(estimator.get_params(deep=False).items())
         if name not in HIDDEN and _shortly(value) != _shortly(usual[name])
     }
     return ", ".join(f"{name}={value}" for name, value in chosen.items()) or "all defaults"
@@ -127,15 +127,20 @@ def history(estimator: Any) -> dict[str, Any] | None:
         return None
     iterations = [record.iteration for record in records]
     batches = hasattr(estimator, "counts_")
-    costs = [record.cost / max(record.rows, 1) if batches else record.cost for record in records]
-    scale = "log" if min(costs) > 0 and max(costs) > STEEP * min(costs) else "linear"
-    cost = "cost per row of the batch" if batches else "cost"
+    figures = []
+    for space in dict.fromkeys(record.space for record in records):
+        # Costs of different spaces do not go into one picture.
+        own = [record for record in records if record.space == space]
+        costs = [record.cost / max(record.rows, 1) if batches else record.cost for record in own]
+        scale = "log" if min(costs) > 0 and max(costs) > STEEP * min(costs) else "linear"
+        cost = "cost per row of the batch" if batches else "cost"
+        cost += "" if space == "original" else f" of the {space} rows"
+        at = [record.iteration for record in own]
+        figures.append((cost, line_plot(at, costs, title=cost, scale=scale)))
     moved, title = [record.moved for record in records], "rows that moved to another cluster"
+    figures.append(("rows that moved", line_plot(iterations, moved, title=title, scale="log1p")))
     return {
-        "figures": [
-            (cost, line_plot(iterations, costs, title=cost, scale=scale)),
-            ("rows that moved", line_plot(iterations, moved, title=title, scale="log1p")),
-        ],
+        "figures": figures,
         "n_runs": 1 if batches else estimator.n_starts,
         "run": records[-1].run,
     }

@@ -21,7 +21,9 @@ PREPARATION: dict[str, Any] = {
     **dict.fromkeys(FLAGS, False),
     "norm": None,
     "dtype": None,
+    "embed": None,
 }
+LATER = ("embed",)  # those that a state has only where they are asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,7 @@ class Recipe:
     n_features : int
         Columns of the rows.
     names : ndarray of str or None
-        Names of the columns of the rows: for text its vocabulary.
+        Names of the columns of the rows, before they are embedded: for text its vocabulary.
     """
 
     format: str | None = None
@@ -57,6 +59,16 @@ class Recipe:
     n_features: int = 0
     names: np.ndarray | None = None
 
+    @property
+    def embedded(self) -> bool:
+        """Whether the columns of the rows are components of an embedding."""
+        return self.prepare is not None and self.prepare["parameters"].get("embed") is not None
+
+    @property
+    def column_names(self) -> np.ndarray | None:
+        """Names of the columns of the rows; components have none."""
+        return None if self.embedded else self.names
+
     def same_values(self, other: Recipe) -> bool:
         """Whether counts become values in the same way."""
         one, two = self.prepare, other.prepare
@@ -64,9 +76,8 @@ class Recipe:
             return one is two
         # Of text, what was dropped is not counted.
         ignored = DROPPING if self.terms and other.terms else ()
-        differ = [
-            name for name in PREPARATION if one["parameters"][name] != two["parameters"][name]
-        ]
+        one_asked, two_asked = PREPARATION | one["parameters"], PREPARATION | two["parameters"]
+        differ = [name for name in PREPARATION if one_asked[name] != two_asked[name]]
         return (
             set(differ) <= set(ignored)
             and one["n_rows"] == two["n_rows"]
@@ -133,26 +144,33 @@ def _check(state: dict[str, Any]) -> None:
         if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "terms"):
             raise ValueError(f"The recipe has {value!r} as {name}.")
     n_columns, n_features, prepare = state["n_columns"], state["n_features"], state["prepare"]
-    if not 0 <= n_features <= n_columns <= MOST_COLUMNS:
+    if prepare is not None:
+        check_preparation_state(prepare)
+    embedded = None if prepare is None else prepare["parameters"].get("embed")
+    fitting = 0 <= n_features <= n_columns if embedded is None else n_features == embedded
+    if not fitting or not 0 <= n_columns <= MOST_COLUMNS:
         raise ValueError(f"The recipe makes {n_features} columns of {n_columns}.")
     if state["dtype"] not in (None, "float32", "float64"):
         raise ValueError(f"The recipe has {state['dtype']!r} as dtype.")
     if not all(isinstance(name, str) for name in state["options"]):
         raise ValueError("The recipe has options without names.")
     names = state["names"]
-    if isinstance(names, str | dict) or (names is not None and len(names) != n_features):
+    if isinstance(names, str | dict) or (
+        names is not None
+        and (len(names) != n_features if embedded is None else len(names) > n_columns)
+    ):
         raise ValueError("The recipe has another number of names than of columns.")
-    if prepare is not None:
-        check_preparation_state(prepare)
-        if len(prepare["row_counts"]) != n_columns:
-            raise ValueError("The recipe counted another number of columns.")
+    if prepare is not None and len(prepare["row_counts"]) != n_columns:
+        raise ValueError("The recipe counted another number of columns.")
 
 
 def check_preparation_state(state: Any) -> None:
     """Refuse what cannot be the state of a fitted `Prepare`."""
     _check_keys("state", state, ("parameters", "n_rows", "row_counts"))
-    _check_keys("state['parameters']", state["parameters"], tuple(PREPARATION))
-    check_preparation(state["parameters"])
+    asked = state["parameters"]
+    known = [name for name in PREPARATION if name not in LATER or name in (asked or ())]
+    _check_keys("state['parameters']", asked, tuple(known))
+    check_preparation(asked)
     n_rows, counts = state["n_rows"], state["row_counts"]
     if isinstance(n_rows, bool) or not isinstance(n_rows, int) or not 0 <= n_rows < 2**63:
         raise ValueError(f"n_rows must be an integer from 0 to 2**63 - 1, got {n_rows!r}.")
@@ -190,6 +208,11 @@ def check_preparation(parameters: dict[str, Any]) -> None:
         known = False
     if not known:
         raise ValueError(f"dtype must be 'float32', 'float64' or None, got {dtype!r}.")
+    embed = parameters.get("embed")
+    if embed is not None:
+        number = isinstance(embed, Integral) and not isinstance(embed, bool)
+        if not number or not 1 <= embed <= MOST_COLUMNS:
+            raise ValueError(f"embed must be an integer of at least 1 or None, got {embed!r}.")
 
 
 def check_norm(norm: Any) -> None:

@@ -45,6 +45,9 @@ class IterationRecord:
         Of `seconds`, those spent on finding the nearest centers.
     update_seconds : float
         Of `seconds`, those spent on moving the centers.
+    space : str
+        Where: "original", or "embedded" in the iterations of a fit with an embedding that come
+        first. Cost and shift are those of that space; the centers that it shows are lifted.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class IterationRecord:
     center_distances: int = 0
     assignment_seconds: float = 0.0
     update_seconds: float = 0.0
+    space: str = "original"
 
     def centers(self) -> Any:
         """The centers that the iteration ends with, as `cluster_centers_` shows them; a copy.
@@ -140,8 +144,9 @@ Reporter = Callable[[IterationRecord | SeedingRecord], Any]
 
 def describe(record: IterationRecord) -> str:
     """One line for a terminal."""
+    space = "" if record.space == "original" else f" ({record.space})"
     return (
-        f"Iteration {record.iteration}, inertia {record.cost:.6g}, run {record.run}, "
+        f"Iteration {record.iteration}{space}, inertia {record.cost:.6g}, run {record.run}, "
         f"{record.moved} rows moved, center shift {record.shift:.3g}, "
         f"{record.distances:.3g} distances, {record.algorithm} ({record.path}), "
         f"{record.seconds * 1e3:.1f} ms"

@@ -13,7 +13,7 @@ from sparsecluster.storage.tensors import Names
 _DTYPES: dict[str, Any] = {"int": np.int64, "float": np.float64, "str": object}
 RECORD_DTYPES = {field.name: _DTYPES[str(field.type)] for field in fields(IterationRecord)}
 # Those that came later than the first model files.
-RECORD_DEFAULTS = {"skipped", "center_distances", "assignment_seconds", "update_seconds"}
+RECORD_DEFAULTS = {"skipped", "center_distances", "assignment_seconds", "update_seconds", "space"}
 
 
 class Field:

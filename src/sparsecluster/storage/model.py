@@ -57,7 +57,7 @@ def save_model(estimator: Any, state: dict[str, Any], path: str | os.PathLike[st
     parameters, left_out = {}, []
     for key, value in estimator.get_params(deep=False).items():
         try:
-            parameters[key] = packer.pack(value, key)
+            parameters[key] = _packed(packer, value, key)
         except TypeError:
             left_out.append(key)  # such as a function
     document = {
@@ -71,6 +71,19 @@ def save_model(estimator: Any, state: dict[str, Any], path: str | os.PathLike[st
     }
     with atomic_file(path) as partial:
         write_tensors(partial, document, packer.tensors)
+
+
+def _packed(packer: Packer, value: Any, name: str) -> Any:
+    """A parameter; one that is an estimator of the package, as KMeans has it, by its own."""
+    kind = type(value)
+    if not hasattr(value, "get_params") or _class_named(kind.__name__) is not kind:
+        return packer.pack(value, name)
+    own = {
+        key: packer.pack(one, f"{name}.{key}")
+        for key, one in value.get_params(deep=False).items()
+        if not isinstance(one, np.random.RandomState)
+    }
+    return {"$estimator": kind.__name__, "parameters": own}
 
 
 # --- loading ----------------------------------------------------------------------------------
@@ -158,12 +171,22 @@ def _check_format(document: dict[str, Any]) -> None:
 
 
 def _restore(document: dict[str, Any], tensors: dict[str, np.ndarray], *, verify: bool) -> Any:
-    parameters = unpack(document["parameters"], tensors)
-    kind: Any = _class_named(document["estimator"])
-    if kind is None:
-        raise ValueError(f"holds an estimator {document['estimator']!r}, which is not known")
-    estimator = kind(**parameters)
+    parameters = {
+        name: _made(value["$estimator"], unpack(value["parameters"], tensors))
+        if isinstance(value, dict) and "$estimator" in value
+        else unpack(value, tensors)
+        for name, value in document["parameters"].items()
+    }
+    estimator = _made(document["estimator"], parameters)
     estimator.check_parameters()
-    check_random_state(parameters.get("random_state"))
     estimator.set_state(dict(unpack(document["fitted"], tensors)), verify=verify)
     return estimator
+
+
+def _made(name: Any, parameters: dict[str, Any]) -> Any:
+    """An estimator of the package with these parameters."""
+    kind: Any = _class_named(name)
+    if kind is None:
+        raise ValueError(f"holds an estimator {name!r}, which is not known")
+    check_random_state(parameters.get("random_state"))
+    return kind(**parameters)

@@ -210,15 +210,16 @@ def _open(path: Path, folder: int) -> StoredRows:
         if [zlib.crc32(arrays[name].data)] != meta["checksums"][name]:
             raise damaged(path, f"{name}.npy is not as it was written")
     names = _vocabulary(path, files.read("vocabulary.json"), meta) if meta["named"] else None
+    recipe = _recipe(path, arrays, meta["recipe"], names)
     return StoredRows(
         path,
         files,
         arrays,
         meta,
         Provenance(
-            feature_names=names,
+            feature_names=names if recipe is None else recipe.column_names,
             labels=_labels(path, arrays, meta["n_labels"]),
-            recipe=_recipe(path, arrays, meta["recipe"], names),
+            recipe=recipe,
         ),
     )
 
@@ -239,7 +240,7 @@ def _vocabulary(path: Path, text: bytes, meta: dict[str, Any]) -> np.ndarray:
         names = None
     if not (
         isinstance(names, list)
-        and len(names) == meta["n_features"]
+        and (meta["recipe"] is not None or len(names) == meta["n_features"])
         and all(isinstance(name, str) for name in names)
     ):
         raise damaged(path, "vocabulary.json is not as it was written")

@@ -1,0 +1,1 @@
+"""Data made smaller before they are clustered."""
