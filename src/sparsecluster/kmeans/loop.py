@@ -54,6 +54,14 @@ class Task:
             centers = self.lift(labels, centers.n_clusters)
         return self.shown(centers_.from_core(centers))
 
+    def measured(self, state: RunState) -> RunState:
+        """A state with its inertia."""
+        if self.remote is None:
+            return state.measured(self.rows, self.setting)
+        centers = centers_.to_core(state.centers)
+        inertia = self.remote.work(centers, state).cost(centers, self.rows.n_rows)
+        return replace(state, inertia=inertia)
+
 
 #: Called after each iteration; a true answer ends the run.
 Observer = Callable[[IterationRecord, "Loop"], Any]

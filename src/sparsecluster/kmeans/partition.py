@@ -7,6 +7,7 @@ goes in and out are arrays, numbers and dicts of these, which travel.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.assignment import make_assigner
+from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner
 from sparsecluster.kmeans.empty import candidates, sizes_of
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.metric import metric_of
@@ -206,7 +207,12 @@ class Partition:
 
     def _renew(self, n_clusters: int) -> None:
         setting = self._setting
-        self._assigner = make_assigner(self._algorithm, self._rows, setting)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the choice, which changes no result
+            algorithm = choose_algorithm(
+                self._algorithm, self._rows, n_clusters, setting.memory_limit
+            )
+        self._assigner = make_assigner(algorithm, self._rows, setting)
         self._sums = _core.RowSums(
             self._rows.core, self._columns, setting.weights, n_clusters, setting.metric.space
         )

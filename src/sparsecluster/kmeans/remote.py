@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +17,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
+from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.partition import (
     NO_LIMBS,
     Arrays,
@@ -27,11 +30,17 @@ from sparsecluster.kmeans.partition import (
     packed,
     stats_of,
 )
+from sparsecluster.kmeans.seeding.starting import starting_centers
+from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.work import kept_numbers
 from sparsecluster.rows.checks import check_weights
-from sparsecluster.rows.metric import Metric
+from sparsecluster.rows.metric import metric_of
+from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
+from sparsecluster.rows.rows import Rows
+from sparsecluster.run.dask import dask_executor
 from sparsecluster.run.session import Executor
+from sparsecluster.storage.checkpoint import described_fit
 from sparsecluster.storage.store import StoredRows, is_store, open_store
 
 NO_MOVES = np.zeros((0, 2), dtype=np.int64)
@@ -59,36 +68,42 @@ class Found:
     path: str
 
 
+@contextmanager
+def open_rows(estimator: Any, X: Any, sample_weight: Any) -> Iterator[RemoteRows]:
+    """The rows of a store on the workers of an estimator's executor, measured; all of it is let go
+    of at the end, and so are workers that were started for it."""
+    stored, given = stored_rows(X), estimator.executor
+    with ExitStack() as opened:
+        executor = given if isinstance(given, Executor) else dask_executor(given)
+        opened.callback(executor.close)
+        remote = RemoteRows(executor, stored, estimator)
+        opened.callback(remote.close)
+        remote.measure(sample_weight)
+        yield remote
+
+
 class RemoteRows:
     """The rows of a store, a range of them on each worker, with what all runs need to know."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        stored: StoredRows,
-        *,
-        metric: Metric,
-        zero_rows: str,
-        memory_limit: Any,
-        algorithm: str,
-        n_threads: int,
-    ) -> None:
-        self.metric, self.n_threads = metric, n_threads
+    def __init__(self, executor: Executor, stored: StoredRows, estimator: Any) -> None:
+        self.stored, self.metric = stored, metric_of(estimator.metric)
+        self.n_threads = effective_n_threads(estimator.n_threads)
+        self._memory_limit = effective_memory_limit(estimator.memory_limit)
+        self._algorithm, self._zero_rows = estimator.algorithm, estimator.zero_rows
         described = stored.path / "meta.json"
         executor.check_file(str(described), zlib.crc32(described.read_bytes()))
         self.cuts = _cuts(stored, executor.n_workers)
         common = {
             "path": str(stored.path),
             "checksum": stored.meta["checksum"],
-            "metric": metric.name,
-            "zero_rows": zero_rows,
-            "memory_limit": memory_limit,
-            "algorithm": algorithm,
+            "metric": estimator.metric,
+            "zero_rows": estimator.zero_rows,
+            "memory_limit": estimator.memory_limit,
+            "algorithm": estimator.algorithm,
         }
         specs = [{**common, "begin": begin, "end": end} for begin, end in pairwise(self.cuts)]
         self.session = executor.session(Partition, specs)
         self.session.recipe_of = lambda part: {}
-        self._stored = stored
         self.weights: np.ndarray | None = None
         self.columns: _core.ColumnStats
 
@@ -97,7 +112,7 @@ class RemoteRows:
         session = self.session
         measured = session.ask("measured", merge=merge_measured)
         max_norm = measured["range"][1]
-        self.weights = check_weights(sample_weight, self._stored, max_norm2=max_norm * max_norm)
+        self.weights = check_weights(sample_weight, self.stored, max_norm2=max_norm * max_norm)
         if self.weights is not None:
             own = [{"weights": part} for part in self.in_parts(self.weights)]
             session.specify(own=own)
@@ -110,7 +125,7 @@ class RemoteRows:
         columns: Arrays = {
             "range": measured["range"],
             "weighted": self.weights is not None,
-            "n_columns": self._stored.n_features,
+            "n_columns": self.stored.n_features,
             "deviations": NO_LIMBS,
         }
         columns["totals"] = session.ask(
@@ -135,6 +150,47 @@ class RemoteRows:
     def objective(self, inertia: float) -> float:
         """What the literature of the metric minimises."""
         return self.metric.objective_of(inertia, self._weight, self._filled_weight)
+
+    def task(self, max_iter: int, tol: float, random_state: np.random.RandomState) -> Task:
+        """What a run is to do."""
+        setting = SeedSetting(
+            random_state=random_state,
+            weights=self.weights,
+            memory_limit=self._memory_limit,
+            n_threads=self.n_threads,
+            metric=self.metric,
+        )
+        return Task(
+            rows=self.stored,
+            setting=setting,
+            columns=self.columns,
+            algorithm=self._algorithm,
+            max_iter=max_iter,
+            tolerance=tol * self.columns.mean_variance,
+            remote=self,
+        )
+
+    def fingerprint(self, deciding: dict[str, Any]) -> dict[str, Any]:
+        """What tells one fit from another: the store by its checksum."""
+        return described_fit(deciding, self.stored, self.weights, self.stored.meta["checksum"])
+
+    def starting_centers(
+        self,
+        init: Any,
+        rows: Rows,
+        n_clusters: int,
+        setting: SeedSetting,
+        options: dict[str, Any] | None,
+    ) -> _core.Centers:
+        """Centers to start from: those that were given, or what this process finds in the store."""
+        if isinstance(init, str) or callable(init):
+            rows = self.metric.rows(
+                self.stored.checked(),
+                n_threads=self.n_threads,
+                zero_rows=self._zero_rows,
+                memory_limit=self._memory_limit,
+            )
+        return starting_centers(init, rows, n_clusters, setting, options)
 
     def in_parts(self, array: np.ndarray) -> list[np.ndarray]:
         """An array of a value per row, as the partitions have the rows."""
