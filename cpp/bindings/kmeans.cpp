@@ -73,47 +73,43 @@ struct PySums {
     Sums sums;
 };
 
-// A delta as arrays, which travel: rows that moved; per cluster where it begins; features; sums, coarse and fine in
-// turns; and so the weights of the clusters.
-using DeltaArrays = std::tuple<int64_t, Out<int64_t>, Out<int32_t>, Out<int64_t>, Out<int64_t>>;
-using InDelta = std::tuple<int64_t, In<int64_t>, In<int32_t>, In<int64_t>, In<int64_t>>;
+// A delta as arrays, which travel: rows that moved; per cluster where it begins; features; the coarse and the fine parts
+// of their sums, the latter empty where all are zero; and of the weights of the clusters, in turns.
+using DeltaArrays = std::tuple<int64_t, Out<int64_t>, Out<int32_t>, Out<int64_t>, Out<int64_t>, Out<int64_t>>;
+using InDelta = std::tuple<int64_t, In<int64_t>, In<int32_t>, In<int64_t>, In<int64_t>, In<int64_t>>;
 
-std::vector<int64_t> in_turns(const std::vector<FixedSum>& sums) {
-    std::vector<int64_t> out;
-    out.reserve(2 * sums.size());
-    for (const FixedSum& sum : sums) out.insert(out.end(), {sum.coarse, sum.fine});
-    return out;
-}
-
-std::vector<FixedSum> fixed_sums(const In<int64_t>& in) {
-    require(in.size() % 2 == 0, "half a sum");
-    std::vector<FixedSum> sums(in.size() / 2);
-    for (size_t s = 0; s < sums.size(); ++s) sums[s] = {in.data()[2 * s], in.data()[2 * s + 1]};
-    return sums;
+template <class T>
+std::vector<T> copied(const In<T>& in) {
+    return std::vector<T>(in.data(), in.data() + in.size());
 }
 
 DeltaArrays arrays_of(SumDelta delta) {
-    std::vector<int64_t> sums = in_turns(delta.sums), weights = in_turns(delta.weights);
-    return {delta.moved, to_numpy(std::move(delta.begin)), to_numpy(std::move(delta.features)),
-            to_numpy(std::move(sums)), to_numpy(std::move(weights))};
+    std::vector<int64_t> weights;
+    for (const FixedSum& sum : delta.weights) weights.insert(weights.end(), {sum.coarse, sum.fine});
+    return {delta.moved,
+            to_numpy(std::move(delta.begin)),
+            to_numpy(std::move(delta.features)),
+            to_numpy(std::vector<int64_t>(delta.sums.coarse())),
+            to_numpy(std::vector<int64_t>(delta.sums.fine())),
+            to_numpy(std::move(weights))};
 }
 
 SumDelta delta_of(const InDelta& arrays, int64_t n_features) {
-    const auto& [moved, begin, features, sums, weights] = arrays;
-    SumDelta delta{moved, {}, {}, fixed_sums(sums), fixed_sums(weights)};
-    delta.begin.assign(begin.data(), begin.data() + begin.size());
-    delta.features.assign(features.data(), features.data() + features.size());
-    require(delta.begin.size() == delta.weights.size() + 1 && delta.features.size() == delta.sums.size(),
+    const auto& [moved, begin, features, coarse, fine, weights] = arrays;
+    require(weights.size() % 2 == 0 && begin.size() == weights.size() / 2 + 1 && features.size() == coarse.size() &&
+                (fine.size() == 0 || fine.size() == coarse.size()),
             "the arrays of a delta contradict each other");
+    SumDelta delta{moved, copied(begin), copied(features), FixedSums(copied(coarse), copied(fine)), {}};
+    for (size_t w = 0; w < weights.size(); w += 2) delta.weights.push_back({weights.data()[w], weights.data()[w + 1]});
     require(delta.begin.front() == 0 && delta.begin.back() == int64_t(delta.features.size()),
             "the clusters of a delta do not end within it");
-    for (size_t k = 0; k + 1 < delta.begin.size(); ++k) {
+    for (size_t k = 0; k + 1 < delta.begin.size(); ++k)
         require(delta.begin[k] <= delta.begin[k + 1], "the clusters of a delta do not ascend");
+    for (size_t k = 0; k + 1 < delta.begin.size(); ++k)
         for (int64_t e = delta.begin[k]; e < delta.begin[k + 1]; ++e)
             require(delta.features[e] >= 0 && delta.features[e] < n_features &&
                         (e == delta.begin[k] || delta.features[e - 1] < delta.features[e]),
                     "the features of a delta do not ascend");
-    }
     return delta;
 }
 

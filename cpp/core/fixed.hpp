@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
+#include <vector>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -19,6 +21,52 @@ struct FixedSum {
         coarse += other.coarse;
         fine += other.fine;
     }
+};
+
+// Many of them. Float32 values leave nothing for the fine parts as a rule, which are kept only where one is not zero.
+class FixedSums {
+public:
+    size_t size() const { return coarse_.size(); }
+    FixedSum operator[](size_t i) const { return {coarse_[i], fine_.empty() ? 0 : fine_[i]}; }
+    void clear() {
+        coarse_.clear();
+        fine_.clear();
+    }
+    void push_back(const FixedSum& sum) {
+        if (fine_.empty() && sum.fine != 0) fine_.resize(coarse_.size(), 0);
+        if (sum.fine != 0 || !fine_.empty()) fine_.push_back(sum.fine);
+        coarse_.push_back(sum.coarse);
+    }
+    // Those of another one from `begin` to `end`.
+    void append(const FixedSums& other, size_t begin, size_t end) {
+        if (fine_.empty() && !other.fine_.empty()) fine_.resize(coarse_.size(), 0);
+        coarse_.insert(coarse_.end(), other.coarse_.begin() + begin, other.coarse_.begin() + end);
+        if (other.fine_.empty())
+            fine_.resize(fine_.empty() ? 0 : coarse_.size(), 0);
+        else
+            fine_.insert(fine_.end(), other.fine_.begin() + begin, other.fine_.begin() + end);
+    }
+    // A copy that takes no more room than it needs.
+    void assign_tightly(const FixedSums& other) {
+        tighten(coarse_, other.coarse_);
+        tighten(fine_, other.fine_);
+    }
+
+    template <class T>
+    static void tighten(std::vector<T>& to, const std::vector<T>& from) {
+        if (to.capacity() > from.size() + from.size() / 8) std::vector<T>().swap(to);
+        to.assign(from.begin(), from.end());
+    }
+
+    // The two parts, to be sent and received; `fine` is empty where it is all zero.
+    const std::vector<int64_t>& coarse() const { return coarse_; }
+    const std::vector<int64_t>& fine() const { return fine_; }
+    FixedSums() = default;
+    FixedSums(std::vector<int64_t> coarse, std::vector<int64_t> fine)
+        : coarse_(std::move(coarse)), fine_(std::move(fine)) {}
+
+private:
+    std::vector<int64_t> coarse_, fine_;
 };
 
 // Powers of two by exponent, -1022 .. 1023.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kGroup = 16;         // centers that are looked at together: a cache line of floats per feature
 constexpr int64_t kBlock = 8;          // centers that share a bound
-constexpr int64_t kPart = 1 << 18;     // rows whose open groups are listed at a time
+constexpr int64_t kPart = 1 << 17;     // rows whose open groups are listed at a time
 constexpr int64_t kRows = 64;          // rows of a task
 constexpr int64_t kPortion = 1 << 15;  // rows of a group of a task
 
@@ -167,7 +167,7 @@ BlockScan::Pairs BlockScan::list_pairs(int64_t begin, int64_t end, const Visit& 
     std::vector<int64_t> next(pairs.by_group.begin.begin(), pairs.by_group.begin.end() - 1);
     for (int64_t r = 0; r < end - begin; ++r)
         for (int64_t p = pairs.row_begin[r]; p < pairs.row_begin[r + 1]; ++p) {
-            pairs.places[p] = next[pairs.groups[p]]++;
+            pairs.places[p] = int32_t(next[pairs.groups[p]]++);
             pairs.by_group.ids[pairs.places[p]] = begin + r;
         }
     return pairs;

@@ -60,7 +60,7 @@ private:
     struct Pairs {
         std::vector<int64_t> row_begin;
         std::vector<int32_t> groups;
-        std::vector<int64_t> places;  // per pair by row: its place in the order by group
+        std::vector<int32_t> places;  // per pair by row: its place in the order by group
         Groups by_group;
         std::vector<Found> found;  // in the order by group
     };

@@ -2,6 +2,9 @@
 #include "kmeans/sums.hpp"
 
 #include <cmath>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "core/exact.hpp"
 #include "core/parallel.hpp"
@@ -31,24 +34,33 @@ double Spread::operator()(const Row<V, I>& row) const {
 
 namespace {
 
-// Ascending features with sums, of both; those that come to nothing are left out.
-void merge_sums(const int32_t* one, const FixedSum* one_sums, int64_t n_one, const int32_t* other,
-                const FixedSum* other_sums, int64_t n_other, std::vector<int32_t>& features,
-                std::vector<FixedSum>& sums) {
-    int64_t at = 0;
-    for (int64_t o = 0; o < n_other; ++o) {
-        const int64_t begin = at;
-        while (at < n_one && one[at] < other[o]) ++at;
-        features.insert(features.end(), one + begin, one + at);
-        sums.insert(sums.end(), one_sums + begin, one_sums + at);
-        FixedSum sum = other_sums[o];
-        if (at < n_one && one[at] == other[o]) sum.add(one_sums[at++]);
+// Features, ascending, and their sums: from `begin` to `end` of lists of them.
+struct SumRange {
+    const std::vector<int32_t>& features;
+    const FixedSums& sums;
+    size_t begin, end;
+};
+
+// Both; what comes to nothing is left out.
+void merge_sums(const SumRange& one, const SumRange& other, std::vector<int32_t>& features, FixedSums& sums) {
+    size_t at = one.begin;
+    const auto copy_until = [&](size_t end) {
+        features.insert(features.end(), one.features.begin() + at, one.features.begin() + end);
+        sums.append(one.sums, at, end);
+        at = end;
+    };
+    for (size_t o = other.begin; o < other.end; ++o) {
+        const int32_t feature = other.features[o];
+        size_t end = at;
+        while (end < one.end && one.features[end] < feature) ++end;
+        if (end > at) copy_until(end);
+        FixedSum sum = other.sums[o];
+        if (at < one.end && one.features[at] == feature) sum.add(one.sums[at++]);
         if (sum.zero()) continue;
-        features.push_back(other[o]);
+        features.push_back(feature);
         sums.push_back(sum);
     }
-    features.insert(features.end(), one + at, one + n_one);
-    sums.insert(sums.end(), one_sums + at, one_sums + n_one);
+    copy_until(one.end);
 }
 
 }  // namespace
@@ -60,9 +72,9 @@ SumDelta merged(const SumDelta& one, const SumDelta& other) {
     both.begin.assign(1, 0);
     for (int64_t k = 0; k < one.n_clusters(); ++k) {
         both.weights[k].add(other.weights[k]);
-        const int64_t a = one.begin[k], b = other.begin[k];
-        merge_sums(one.features.data() + a, one.sums.data() + a, one.begin[k + 1] - a, other.features.data() + b,
-                   other.sums.data() + b, other.begin[k + 1] - b, both.features, both.sums);
+        merge_sums({one.features, one.sums, size_t(one.begin[k]), size_t(one.begin[k + 1])},
+                   {other.features, other.sums, size_t(other.begin[k]), size_t(other.begin[k + 1])}, both.features,
+                   both.sums);
         both.begin.push_back(int64_t(both.features.size()));
     }
     return both;
@@ -73,16 +85,16 @@ SumDelta merged(const SumDelta& one, const SumDelta& other) {
 ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit)
     : scales_(columns), spread_(columns), metric_(metric), limit_(limit), clusters_(n_clusters) {}
 
-void ClusterSums::add(int64_t k, const int32_t* features, const FixedSum* sums, int64_t n_features,
-                      const FixedSum& weight, Scratch& scratch) {
+void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
+                      int64_t end, const FixedSum& weight, Scratch& scratch) {
     Cluster& cluster = clusters_[k];
     scratch.features.clear();
     scratch.sums.clear();
-    merge_sums(cluster.features.data(), cluster.sums.data(), int64_t(cluster.features.size()), features, sums,
-               n_features, scratch.features, scratch.sums);
+    merge_sums({cluster.features, cluster.sums, 0, cluster.features.size()},
+               {features, sums, size_t(begin), size_t(end)}, scratch.features, scratch.sums);
     // Copied, so that clusters do not end up with the room of the largest one.
-    cluster.features.assign(scratch.features.begin(), scratch.features.end());
-    cluster.sums.assign(scratch.sums.begin(), scratch.sums.end());
+    FixedSums::tighten(cluster.features, scratch.features);
+    cluster.sums.assign_tightly(scratch.sums);
     cluster.fixed_weight.add(weight);
     cluster.weight = scales_.weight.value(cluster.fixed_weight);
 }
@@ -93,10 +105,9 @@ UpdateStats ClusterSums::apply(const SumDelta& delta, double scatter, Centers& c
     stats.shift.assign(size(), 0.0);
     std::vector<Scratch> scratches(std::max(n_threads, 1));
     parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
-        const int64_t begin = delta.begin[k], n_features = delta.begin[k + 1] - begin;
-        if (n_features == 0 && delta.weights[k].zero()) return;
-        add(k, delta.features.data() + begin, delta.sums.data() + begin, n_features, delta.weights[k],
-            scratches[thread]);
+        const int64_t begin = delta.begin[k], end = delta.begin[k + 1];
+        if (begin == end && delta.weights[k].zero()) return;
+        add(k, delta.features, delta.sums, begin, end, delta.weights[k], scratches[thread]);
         move_center(k, centers, stats);
     });
     stats.cost = cost(scatter);
@@ -274,7 +285,7 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
     SumDelta delta;
     labels_.resize(n_rows, -1);
     std::vector<std::vector<int32_t>> features(n_clusters_);
-    std::vector<std::vector<FixedSum>> sums(n_clusters_);
+    std::vector<FixedSums> sums(n_clusters_);
     delta.weights.resize(n_clusters_);
     int64_t begin = 0;
     for (const int64_t end : rows_.chunk_ends(n_rows)) {
@@ -286,17 +297,17 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
             ClusterSums::Scratch& both = scratch.merging;
             both.features.clear();
             both.sums.clear();
-            merge_sums(features[k].data(), sums[k].data(), int64_t(features[k].size()), scratch.features.data(),
-                       scratch.sums.data(), int64_t(scratch.features.size()), both.features, both.sums);
-            features[k].assign(both.features.begin(), both.features.end());
-            sums[k].assign(both.sums.begin(), both.sums.end());
+            merge_sums({features[k], sums[k], 0, features[k].size()},
+                       {scratch.features, scratch.sums, 0, scratch.features.size()}, both.features, both.sums);
+            FixedSums::tighten(features[k], both.features);
+            sums[k].assign_tightly(both.sums);
         });
         begin = end;
     }
     delta.begin.assign(1, 0);
     for (int64_t k = 0; k < n_clusters_; ++k) {
         delta.features.insert(delta.features.end(), features[k].begin(), features[k].end());
-        delta.sums.insert(delta.sums.end(), sums[k].begin(), sums[k].end());
+        delta.sums.append(sums[k], 0, sums[k].size());
         delta.begin.push_back(int64_t(delta.features.size()));
         features[k] = {};
         sums[k] = {};
@@ -345,7 +356,7 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
             rows_.add_up(changes, clusters_.scales(), n_threads, [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
                 if (changed) {
                     changed_before[k] = 1;
-                    clusters_.add(k, scratch.features.data(), scratch.sums.data(), int64_t(scratch.features.size()),
+                    clusters_.add(k, scratch.features, scratch.sums, 0, int64_t(scratch.features.size()),
                                   scratch.weight, scratch.merging);
                 }
                 if (changed_before[k] && end == ends.back()) clusters_.move_center(k, centers, stats);
@@ -356,7 +367,17 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
         sum_anew(labels, n_rows, centers, n_threads, stats);
     }
     stats.cost = clusters_.cost(scatter());
+    give_back(stats.moved, centers.nnz());
     return stats;
+}
+
+// When many rows move most centers get other sizes, and what they leave lies between those of others.
+void Sums::give_back(int64_t moved, int64_t nnz) const {
+    constexpr int64_t kWorth = 1 << 20;
+    if (nnz < kWorth || moved * 10 < n_rows()) return;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 // These sums depend on the order of the rows, which are added in one go.

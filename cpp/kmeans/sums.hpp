@@ -42,7 +42,7 @@ struct SumDelta {
     int64_t moved = 0;               // rows that changed cluster
     std::vector<int64_t> begin;      // per cluster, into features and sums; one more than there are clusters
     std::vector<int32_t> features;   // of a cluster: ascending
-    std::vector<FixedSum> sums;
+    FixedSums sums;
     std::vector<FixedSum> weights;   // per cluster
 
     int64_t n_clusters() const { return int64_t(weights.size()); }
@@ -81,10 +81,11 @@ public:
     // The same cluster by cluster; different clusters by any thread.
     struct Scratch {
         std::vector<int32_t> features;
-        std::vector<FixedSum> sums;
+        FixedSums sums;
     };
-    void add(int64_t k, const int32_t* features, const FixedSum* sums, int64_t n_features, const FixedSum& weight,
-             Scratch& scratch);
+    // Those features from `begin` to `end`.
+    void add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin, int64_t end,
+             const FixedSum& weight, Scratch& scratch);
     void move_center(int64_t k, Centers& centers, UpdateStats& stats);
     // For sums that are not in fixed point.
     void move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats);
@@ -94,7 +95,7 @@ public:
 private:
     struct Cluster {
         std::vector<int32_t> features;
-        std::vector<FixedSum> sums;  // empty where clusters are summed anew
+        FixedSums sums;  // empty where clusters are summed anew
         FixedSum fixed_weight;
         double weight = 0;
         double mean_norm2 = 0;
@@ -130,7 +131,7 @@ private:
         std::vector<double> real;     // the same where clusters are summed anew
         FeatureSet touched;
         std::vector<int32_t> features;  // of the cluster that was added up,
-        std::vector<FixedSum> sums;     // and its sums
+        FixedSums sums;                 // and its sums
         FixedSum weight;
         ClusterSums::Scratch merging;
     };
@@ -182,6 +183,7 @@ public:
 
 private:
     void sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats);
+    void give_back(int64_t moved, int64_t nnz) const;
 
     RowSums rows_;
     ClusterSums clusters_;
