@@ -112,8 +112,8 @@ class KMeans(MergingEstimator):
     executor : Client, str, int or None, default=None
         Who computes: this process; or the workers of a dask.distributed Client, of the scheduler at
         an address, or so many worker processes here. X is then a store that all of them see. The
-        results are the same to the bit, and a worker that is lost costs only time. Starts other
-        than given centers and "k-means||" are found by this process.
+        results are the same to the bit, and a worker that is lost costs only time. Centers to start
+        from are found by this process.
     memory_limit : int, str or None, default=None
         Bytes (or "2GB", "500 MiB") that a fit may take beyond its data; by default half of the
         memory that is free. It covers Elkan's bounds, the SIMD rows of the centers and the copy of
@@ -257,10 +257,9 @@ class KMeans(MergingEstimator):
             self.size_min, self.size_max, algorithm=self.algorithm, refine=self.refine
         )
         check_embedding(self.embedding, self.n_clusters, self.init)
-        if self.executor is not None:
-            for name in ("size_min", "size_max", "refine", "embedding"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name} cannot be combined with executor.")
+        for name in ("size_min", "size_max", "refine", "embedding"):
+            if self.executor is not None and getattr(self, name) is not None:
+                raise ValueError(f"{name} cannot be combined with executor.")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None

@@ -263,7 +263,8 @@ class DaskSession(Session):
         """What all parts get: with every call, or to each worker once where it is large."""
         if _n_bytes(shared) <= INLINE_BYTES:
             return shared
-        return self._client.scatter(shared, broadcast=True, hash=False)
+        # In a list, because Dask would take the names in a dict for those of its futures.
+        return self._client.scatter([shared], broadcast=True, hash=False)[0]
 
     def _collected(
         self, futures: dict[int, Any], merge: Merge | None
