@@ -1,4 +1,4 @@
-"""Clusters of bounded sizes: against k-means-constrained on small sets, then at size.
+"""Clusters of bounded sizes: against k-means-constrained on small sets, bounds kept, then at size.
 
 `python -m benchmarks.sizes FOLDER SIZE_MIN SIZE_MAX` and `python -m benchmarks.sizes SET K BOUND
 THREADS` are one measurement each, in a process of its own. The peer runs under the Python that
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,22 @@ from .harness import Harness
 from .options import Options
 from .report import Report
 from .summary import Ratio
+from .trees import N_SETS, made_up
 
 SMALL, LARGE = ("bbc", "classic3", "kos"), ("debian-tfidf", "retail")
 # Of the small sets: rows, clusters, and bounds in parts of the mean size.
 ROWS, K, LEAST, MOST = 1000, 10, 0.8, 1.2
+# Dense sets: rows, columns, clusters, and the spread of the blobs, of which there are half as many.
+DENSE = {
+    "blobs-2d": (1000, 2, 10, 1.0),
+    "blobs-20d": (1000, 20, 10, 4.0),
+    "blobs-many-rows": (5000, 5, 10, 3.0),
+    "blobs-20-clusters": (2000, 10, 20, 3.0),
+    "blobs-48-clusters": (1000, 8, 48, 3.0),
+}
+# For the table of what is kept: the fewest and the most rows, in parts of the mean size.
+KEPT = ((1, 1), (None, 1.2), (0.6, None), (0.8, 1.25), (0.1, 2.5))
+REPEATS = 3
 LARGE_K = 1000
 OURS, PEER = "sparsecluster", "k-means-constrained"
 BOUNDS = {"unbounded": {}, "size_max 1.2 n/K": {"size_max": 1.2}}
@@ -39,17 +52,29 @@ PEER_PYTHON = "SPARSECLUSTER_CONSTRAINED"
 def run(options: Options, harness: Harness, report: Report) -> None:
     """Small sets from the same starting centers as the peer; large ones against no bounds."""
     record = report.record["sizes"] = {}
-    title = f"bounded sizes, {ROWS:,} rows, K={K}, against {PEER} on a dense copy"
     wanted = options.data_sets((*SMALL, *LARGE))
-    ratios = []
-    for name in (one for one in SMALL if one in wanted):
-        for seed in options.seeds(2):
-            found = small(name, seed, harness.timeout)
-            record[f"{name} {seed}"] = found
-            for system, one in found.items():
-                report.tell(f"{name:16}seed {seed}  {system:22}{told(one)}")
-            ratios += ratio(name, found)
-    report.ratios(title, ratios, "20x", "100x")
+    sparse = [one for one in SMALL if one in wanted]
+    titles = {
+        f"bounded sizes, {ROWS:,} sparse rows, against {PEER} on a dense copy": sparse,
+        f"bounded sizes, dense rows, against {PEER}": DENSE,
+    }
+    for title, names in titles.items():
+        ratios = []
+        for name in names:
+            for seed in options.seeds(2):
+                X, n_clusters = small_set(name, seed)
+                found = small(X, n_clusters, seed, harness.timeout)
+                record[f"{name} {seed}"] = found
+                for system, one in found.items():
+                    report.tell(f"{name:20}seed {seed}  {system:22}{told(one)}")
+                ratios += ratio(name, n_clusters, found)
+        report.ratios(title, ratios, "20x", "100x")
+        report.tell(f"cost ratio over all of them, geometric mean: {mean_cost_ratio(ratios):.4f}")
+    fits, broken = count_broken()
+    record["kept"] = {"sets": N_SETS, "bounds": len(KEPT), "fits": fits, "broken": broken}
+    report.tell(
+        f"size bounds: {N_SETS} sets x {len(KEPT)} bounds, {fits} fits, {broken} violations"
+    )
     for name in (one for one in LARGE if one in wanted):
         for n_clusters in options.clusters((LARGE_K,), data.load(name)):
             for bound in BOUNDS:
@@ -68,30 +93,80 @@ def told(one: dict[str, Any]) -> str:
     )
 
 
-def ratio(name: str, found: dict[str, dict[str, Any]]) -> list[Ratio]:
+def mean_cost_ratio(ratios: list[Ratio]) -> float:
+    """The geometric mean: each run ends in an optimum of its own neighborhood."""
+    return float(np.exp(np.mean([np.log(one.cost) for one in ratios if one.cost] or [0.0])))
+
+
+def count_broken() -> tuple[int, int]:
+    """Fits on sets of many kinds within many bounds, and how many clusters are outside."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    from sparsecluster import KMeans
+
+    fits = broken = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for number in range(N_SETS):
+            X = made_up(number)
+            n_clusters = (8, 40, 100)[number % 3]
+            mean = X.shape[0] / n_clusters
+            for least, most in KEPT:
+                for metric in ("euclidean", "cosine"):
+                    fewest = 1 if least is None else max(1, int(least * mean))
+                    largest = X.shape[0] if most is None else int(np.ceil(most * np.ceil(mean)))
+                    model = KMeans(
+                        n_clusters, metric=metric, zero_rows="first", random_state=number
+                    )
+                    model.set_params(size_min=fewest, size_max=largest).fit(X)
+                    sizes = np.bincount(model.labels_, minlength=n_clusters)
+                    broken += int(np.count_nonzero((sizes < fewest) | (sizes > largest)))
+                    fits += 1
+    return fits, broken
+
+
+def small_set(name: str, seed: int) -> tuple[Any, int]:
+    """The first rows of a set, sparse, or blobs, dense; and the number of clusters."""
+    if name not in DENSE:
+        return sp.csr_matrix(data.load(name).X[:ROWS], dtype=np.float64), K
+    from sklearn.datasets import make_blobs
+
+    n_rows, n_columns, n_clusters, spread = DENSE[name]
+    X, _ = make_blobs(
+        n_rows, n_columns, centers=n_clusters // 2, cluster_std=spread, random_state=seed
+    )
+    return np.ascontiguousarray(X), n_clusters
+
+
+def ratio(name: str, n_clusters: int, found: dict[str, dict[str, Any]]) -> list[Ratio]:
     """Ours against the peer, with the ratio of the costs beside."""
     if not all("seconds" in found.get(system, {}) for system in (OURS, PEER)):
         return []
     mine, theirs = found[OURS], found[PEER]
-    note = f"cost {mine['cost'] / theirs['cost']:.4f}x, {mine['broken']} bounds broken"
+    cost = mine["cost"] / theirs["cost"]
+    # Fits of a few milliseconds: CPU time tells more where the machine is busy.
+    note = f"CPU time {theirs['cpu'] / mine['cpu']:.1f}x, {mine['broken']} bounds broken"
     speed = theirs["seconds"] / mine["seconds"]
-    return [Ratio("sizes", name, K, mine["seconds"], theirs["seconds"], speed, PEER, note=note)]
+    seconds = mine["seconds"], theirs["seconds"]
+    return [Ratio("sizes", name, n_clusters, *seconds, speed, PEER, cost=cost, note=note)]
 
 
-def small(name: str, seed: int, timeout: float) -> dict[str, dict[str, Any]]:
-    """Both systems on the first rows of a set, from the same k-means++ centers.
+def small(X: Any, n_clusters: int, seed: int, timeout: float) -> dict[str, dict[str, Any]]:
+    """Both systems on the same rows, from the same k-means++ centers.
 
     The peer takes dense arrays only; ours gets the rows as they are.
     """
     from sparsecluster import seed_centers
 
-    X = sp.csr_matrix(data.load(name).X[:ROWS], dtype=np.float64)
-    centers, _ = seed_centers(X, K, random_state=seed)
-    mean = X.shape[0] / K
+    centers, _ = seed_centers(X, n_clusters, random_state=seed)
+    mean = X.shape[0] / n_clusters
     with tempfile.TemporaryDirectory() as folder:
-        sp.save_npz(Path(folder) / "X.npz", X)
-        np.save(Path(folder) / "X.npy", X.toarray())
-        np.save(Path(folder) / "centers.npy", centers.toarray())
+        if sp.issparse(X):
+            sp.save_npz(Path(folder) / "X.npz", X)
+        np.save(Path(folder) / "X.npy", X.toarray() if sp.issparse(X) else X)
+        np.save(
+            Path(folder) / "centers.npy", centers.toarray() if sp.issparse(centers) else centers
+        )
         arguments = (folder, str(int(LEAST * mean)), str(int(MOST * mean)))
         found = {OURS: measure((sys.executable, "-m", "benchmarks.sizes", *arguments), timeout)}
         python = os.environ.get(PEER_PYTHON, sys.executable)
@@ -118,17 +193,20 @@ def measure(command: tuple[str, ...], timeout: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Time one fit, after a warm-up on a few rows for the imports."""
+    """Time a fit, after a warm-up on a few rows for the imports; small ones several times."""
     from sparsecluster import KMeans
 
     if len(sys.argv) == 4:
         folder, bounds = Path(sys.argv[1]), {"size_min": int(sys.argv[2])}
         bounds["size_max"] = int(sys.argv[3])
-        X, centers = sp.load_npz(folder / "X.npz"), np.load(folder / "centers.npy")
+        sparse = folder / "X.npz"
+        X = sp.load_npz(sparse) if sparse.exists() else np.load(folder / "X.npy")
+        centers, repeats = np.load(folder / "centers.npy"), REPEATS
         # One thread, as the peer.
         model = KMeans(len(centers), init=centers, n_threads=1, **bounds)
     else:
         name, n_clusters, bound, threads = sys.argv[1:]
+        repeats = 1
         X, k = data.load(name).X, int(n_clusters)
         parts = BOUNDS[bound].items()
         bounds = {which: int(part * X.shape[0] / k) for which, part in parts}
@@ -137,13 +215,17 @@ def main() -> None:
     KMeans(2, n_threads=1).fit(X[:50])
     memory.reset_peak()
     before = memory.current() or 0.0
-    clock = time.perf_counter()
-    model.fit(X)
-    seconds = time.perf_counter() - clock
+    seconds = cpu = np.inf
+    for _ in range(repeats):
+        clock, used = time.perf_counter(), time.process_time()
+        model.fit(X)
+        seconds = min(seconds, time.perf_counter() - clock)
+        cpu = min(cpu, time.process_time() - used)
     sizes = np.bincount(model.labels_, minlength=model.n_clusters_)
     least, most = bounds.get("size_min", 0), bounds.get("size_max", len(model.labels_))
     found = {
         "seconds": seconds,
+        "cpu": cpu,
         "MB": (memory.peak() or 0.0) - before,
         "cost": model.inertia_,
         "broken": int(np.sum((sizes < least) | (sizes > most))),

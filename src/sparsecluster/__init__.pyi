@@ -1,7 +1,14 @@
 from .density.dbscan import DBSCAN
 from .density.hdbscan import HDBSCAN
 from .distances.pairwise import pairwise
+from .embedding.dimensions import Dimensions, dimensions
+from .embedding.laplacian import LaplacianScore
+from .embedding.random_signs import RandomSigns
+from .embedding.reduce import reduce
+from .embedding.selection import LeverageSelection
 from .embedding.sparse_embedding import SparseEmbedding
+from .embedding.sparsification import Sparsification
+from .embedding.sparsified import SparsifiedKMeans
 from .evaluation.agreement import (
     adjusted_rand,
     clustering_accuracy,
@@ -52,12 +59,16 @@ __all__ = [
     "ChoiceRecord",
     "ClusterQuality",
     "ClusterTree",
+    "Dimensions",
     "Evaluation",
     "IterationRecord",
     "KMeans",
+    "LaplacianScore",
+    "LeverageSelection",
     "MiniBatchKMeans",
     "ModelFileError",
     "Prepare",
+    "RandomSigns",
     "ReadError",
     "Report",
     "Rows",
@@ -65,6 +76,8 @@ __all__ = [
     "SpanningTree",
     "SparseClusterError",
     "SparseEmbedding",
+    "Sparsification",
+    "SparsifiedKMeans",
     "SphericalKMeans",
     "StoreError",
     "TextOptions",
@@ -76,6 +89,7 @@ __all__ = [
     "clustering_cost",
     "convert",
     "davies_bouldin",
+    "dimensions",
     "evaluate",
     "join_labels",
     "k_distances",
@@ -95,6 +109,7 @@ __all__ = [
     "read",
     "read_blocks",
     "read_newick",
+    "reduce",
     "seed_centers",
     "silhouette",
     "simplified_silhouette",

@@ -87,10 +87,9 @@ def test_a_terminal_without_unicode_gets_a_bar_too():
     assert "#####-----" in drawn(at(0.5, 10), 80, "ascii")
 
 
-def record(run=0, moved=50, iteration=1):
-    return SimpleNamespace(
-        run=run, moved=moved, iteration=iteration, cost=1.0, rows=100, seconds=0.1, share=0.5
-    )
+def record(run=0, moved=50, iteration=1, space="original"):
+    told = {"cost": 1.0, "rows": 100, "seconds": 0.1, "share": 0.5}
+    return SimpleNamespace(run=run, moved=moved, iteration=iteration, space=space, **told)
 
 
 def shown(n_runs, records, max_iter=300):
@@ -196,3 +195,10 @@ def test_a_fit_in_a_terminal_of_80_columns_is_cut_nowhere(data):
     for line in lines:
         assert re.fullmatch(r"[\w,. ]+ +[━─]+ +\d+%  [\d:-]+ left.*", line.strip()), line
         assert len(line) <= 80
+
+
+def test_embedded_rows_are_a_phase_of_their_own():
+    records = [record(space="embedded"), record(moved=0, iteration=301)]
+    calls = shown(1, [(False, one) for one in records])
+    assert [call[-1]["phase"] for call in calls] == ["clustering embedded rows", "clustering"]
+    assert all(call[0] <= 1 for call in calls)

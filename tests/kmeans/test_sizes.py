@@ -237,6 +237,22 @@ def test_simd_levels_change_nothing(name, simd, monkeypatch):
     assert same(fitted(found), fitted(fit(X, 70, **options)))
 
 
+@pytest.mark.slow
+def test_simd_levels_change_nothing_where_most_rows_have_to_move(simd, monkeypatch):
+    X = csr(np.random.default_rng(0).exponential(size=(10_500, 2)) ** 4, np.float32)
+    options = {"size_min": 100, "size_max": 160, "max_iter": 2}
+    found = fit(X, 80, **options)
+    monkeypatch.delenv("SPARSECLUSTER_SIMD")
+    assert same(fitted(found), fitted(fit(X, 80, **options)))
+
+
+def test_lists_and_tables_of_costs_give_an_optimum_of_the_same_cost():
+    X = csr(rows_of("text"))
+    step = {"init": dense(X)[:30], "max_iter": 1, **bounds_for("both", X.shape[0], 30)}
+    costs = [fit(X, 30, memory_limit=limit, **step).history_[0].cost for limit in (None, 1)]
+    assert np.isclose(*costs, rtol=1e-9)
+
+
 def test_predict_gives_nearest_centers():
     X = rows_of("text")
     model = fit(csr(X), 10, size_max=len(X) // 10)

@@ -25,9 +25,14 @@ from sparsecluster import (
     BisectingKMeans,
     ClusterTree,
     KMeans,
+    LaplacianScore,
+    LeverageSelection,
     MiniBatchKMeans,
     Prepare,
+    RandomSigns,
     SparseEmbedding,
+    Sparsification,
+    SparsifiedKMeans,
     SphericalKMeans,
 )
 from support.data import csr, dense, text
@@ -282,6 +287,47 @@ ESTIMATORS = [
         },
         # Not with logarithms, because the checks pass values below -1.
         checked=[{}, {"tfidf": True, "norm": "l2", "drop_empty": True}],
+    ),
+    Entry(
+        RandomSigns,
+        "transform save threads",
+        {"default": {"n_components": 70, "random_state": 0}},
+        checked=[{"n_components": 3}],
+    ),
+    Entry(
+        LeverageSelection,
+        "transform weights save threads",
+        {"default": {"n_components": 12, "n_clusters": 4, "random_state": 0}},
+        checked=[{"n_components": 3, "n_clusters": 1}],
+    ),
+    Entry(
+        LaplacianScore,
+        "transform save threads",
+        {
+            "default": {"n_components": 12},
+            "cosine": {"n_components": 7, "metric": "cosine", "weights": "binary"},
+        },
+        checked=[{"n_components": 1, "n_neighbors": 2}],
+    ),
+    Entry(
+        Sparsification,
+        "transform save threads",
+        {"default": {"n_components": 12, "random_state": 0}},
+        checked=[{"n_components": 1}],
+        broken={
+            "test_names_of_transformed_columns_are_as_many_as_the_columns": "the result is sparse, "
+            "of which scikit-learn makes no frame"
+        },
+    ),
+    Entry(
+        SparsifiedKMeans,
+        "predict weights save threads",
+        {
+            "default": CLUSTERS | {"n_components": 12},
+            "several": CLUSTERS | {"n_components": 20, "n_init": 3},
+        },
+        checked=[{"n_clusters": 3, "n_components": 1}, {"n_components": 1}],
+        expected_failed=DRAWN_BY_POSITION,
     ),
 ]
 

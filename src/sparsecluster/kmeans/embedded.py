@@ -186,7 +186,7 @@ def lifted(task: Task, found: RunState, n_clusters: int) -> RunState:
         found,
         centers=centers_.from_core(centers),
         labels=labels,
-        prices=None,
+        basis=None,
         inertia=np.inf,
         finished=False,
     )

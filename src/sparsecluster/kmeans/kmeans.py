@@ -19,7 +19,7 @@ from sparsecluster.kmeans.keeping import keeping
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.merging import MergingEstimator
 from sparsecluster.kmeans.remote import RemoteRows, open_rows
-from sparsecluster.kmeans.runs import Runs, warn_unless_converged
+from sparsecluster.kmeans.runs import DECIDING, Runs, warn_unless_converged
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
@@ -29,23 +29,6 @@ from sparsecluster.run.dask import check_executor
 from sparsecluster.run.history import Callback
 from sparsecluster.storage.checkpoint import fingerprint, seconds
 from sparsecluster.storage.fields import TEXT
-
-# The parameters that a result depends on.
-DECIDING = (
-    "n_clusters",
-    "metric",
-    "zero_rows",
-    "init",
-    "init_options",
-    "n_init",
-    "size_min",
-    "size_max",
-    "refine",
-    "max_iter",
-    "tol",
-    "random_state",
-)
-
 
 class KMeans(MergingEstimator):
     """K-means, exact for every algorithm, on sparse or dense rows.
@@ -79,8 +62,8 @@ class KMeans(MergingEstimator):
         "block-max" rules out blocks of centers by their largest values, where X is not negative.
     size_min : int or None, default=None
         Fewest rows of a cluster in `labels_`; with either bound at least 1. With bounds, of all
-        ways to share the rows out within them each iteration takes one of the lowest cost, from
-        lists of candidates for each row. Weights count in the cost; in the sizes a row is a row.
+        ways to share the rows out within them each iteration takes one of the lowest cost.
+        Weights count in the cost; in the sizes a row is a row.
         `algorithm` has to be "auto". `predict` does not keep the bounds: it gives nearest centers.
     size_max : int or None, default=None
         Most rows of a cluster in `labels_`.

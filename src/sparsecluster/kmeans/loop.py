@@ -146,7 +146,7 @@ class Loop:
         return RunState(
             centers=centers_.from_core(self.centers),
             labels=self.labels.copy(),
-            prices=self._work.prices,
+            basis=self._work.basis,
             history=list(self.history),
             seeding_seconds=self._seeding_seconds,
         )

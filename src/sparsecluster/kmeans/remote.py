@@ -227,7 +227,7 @@ def _same_row(one: sp.csr_array, other: sp.csr_array, k: int) -> bool:
 class RemoteWork:
     """What the loop asks for, of rows that workers have."""
 
-    prices = None
+    basis = None
 
     def __init__(self, remote: RemoteRows, centers: _core.Centers, start: RunState) -> None:
         self._remote, self._session = remote, remote.session

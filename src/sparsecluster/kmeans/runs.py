@@ -21,6 +21,23 @@ from sparsecluster.run import restarts
 from sparsecluster.run.history import IterationRecord, Reporter
 
 
+# The parameters that the result of a fit depends on.
+DECIDING = (
+    "n_clusters",
+    "metric",
+    "zero_rows",
+    "init",
+    "init_options",
+    "n_init",
+    "size_min",
+    "size_max",
+    "refine",
+    "max_iter",
+    "tol",
+    "random_state",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     """How many runs a fit has, how they start, what follows them, and who is told."""

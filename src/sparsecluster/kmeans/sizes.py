@@ -30,11 +30,12 @@ class SizeBounds:
     most: int
 
     def assigner(
-        self, rows: Rows, setting: Setting, prices: np.ndarray | None
+        self, rows: Rows, setting: Setting, basis: np.ndarray | None
     ) -> _core.BoundedAssigner:
-        """What assigns rows within the bounds; prices are those of an earlier assignment.
+        """What assigns rows within the bounds; the basis is that of an earlier assignment.
 
-        Lists of candidates may take a quarter of the memory limit, as SIMD rows of centers may.
+        Costs of rows in clusters may take a quarter of the memory limit, as SIMD rows of centers
+        may.
         """
         return _core.BoundedAssigner(
             rows.core,
@@ -45,7 +46,7 @@ class SizeBounds:
             setting.memory_limit // 4,
             setting.memory_limit // 4,
             setting.metric.space,
-            np.zeros(0) if prices is None else prices,
+            np.zeros(0, dtype=np.int64) if basis is None else basis,
         )
 
 

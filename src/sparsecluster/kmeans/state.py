@@ -26,13 +26,13 @@ class RunState:
 
     Centers are a function of the labels, and labels of the centers, so a run that resumes from
     either ends where it would have ended. Within size bounds several assignments may be equally
-    good: prices say which one the run would have found.
+    good: the basis says which one the run would have found.
     """
 
     centers: sp.csr_array
     history: list[IterationRecord]
     labels: Any = None  #: an array; None at the start
-    prices: Any = None  #: of the clusters, an array; None where sizes have no bounds
+    basis: Any = None  #: of the assignment, an array; None where sizes have no bounds
     inertia: float = np.inf  #: known at the end
     refining: bool = False
     finished: bool = False
@@ -72,7 +72,7 @@ class RunState:
                 centers=packed["centers"],
                 history=[IterationRecord(**record) for record in packed["history"]],
                 labels=None if packed["labels"] is None else np.array(packed["labels"]),
-                prices=packed.get("prices"),
+                basis=packed.get("basis"),
                 **{name: bool(packed[name]) for name in FLAGS},
                 seeding_seconds=float(packed.get("seeding_seconds", 0.0)),
             )
@@ -86,10 +86,10 @@ class RunState:
             raise ValueError("the centers are of a wrong shape")
         if not np.isfinite(self.centers.data).all():
             raise ValueError("the centers are not finite")
-        if self.prices is not None:
-            check_array_of(self.prices, np.float64, 1, "prices")
-            if len(self.prices) != self.centers.shape[0] or not np.isfinite(self.prices).all():
-                raise ValueError("the prices are not one number per center")
+        if self.basis is not None:
+            check_array_of(self.basis, np.int64, 1, "basis")
+            if len(self.basis) != 2 * self.centers.shape[0]:
+                raise ValueError("the basis is not two numbers per center")
         if self.labels is None:
             return
         if self.labels.shape != (rows.n_rows,) or self.labels.dtype != np.int32:

@@ -21,7 +21,7 @@ class LocalWork:
 
     def __init__(self, task: Task, centers: _core.Centers, start: RunState) -> None:
         self._task = task
-        self.prices = start.prices  #: of the clusters, where sizes have bounds
+        self.basis = start.basis  #: of the last assignment, where sizes have bounds
         self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
         self._begin(centers.n_clusters)
         if start.labels is not None:
@@ -35,7 +35,7 @@ class LocalWork:
         if task.bounds is None:
             self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
         else:
-            self._assigner = task.bounds.assigner(task.rows, task.setting, self.prices)
+            self._assigner = task.bounds.assigner(task.rows, task.setting, self.basis)
         self._sums = _core.Sums(
             task.rows.core,
             task.columns,
@@ -52,7 +52,7 @@ class LocalWork:
     def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Any:
         """Give the first rows their nearest centers; says what that took."""
         found = self._assigner.assign(centers, shift, self.labels[:n_rows])
-        self.prices = getattr(self._assigner, "prices", None)
+        self.basis = getattr(self._assigner, "basis", None)
         return found
 
     def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
