@@ -33,7 +33,7 @@ def cluster():
         threads_per_worker=1,
         processes=True,
         memory_limit=None,
-        dashboard_address=None,
+        dashboard_address=":0",
     ) as cluster:
         yield cluster
 
@@ -83,9 +83,7 @@ def test_killed_workers_change_nothing(client, store):
 
 
 def test_two_fits_at_once_change_nothing(client, store):
-    fits = {
-        seed: KMeans(15, init="random", random_state=seed, executor=client) for seed in (1, 2)
-    }
+    fits = {seed: KMeans(15, init="random", random_state=seed, executor=client) for seed in (1, 2)}
     threads = [threading.Thread(target=fit.fit, args=(store,)) for fit in fits.values()]
     for thread in threads:
         thread.start()
@@ -138,12 +136,14 @@ def test_store_that_workers_cannot_see_is_named(client, tmp_path):
 def test_scheduler_without_workers_is_said(store, monkeypatch):
     monkeypatch.setattr(run_dask, "WORKER_SECONDS", 0.5)
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None) as empty,
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
         pytest.raises(RuntimeError, match="has no workers"),
     ):
         dask_executor(empty.scheduler_address)
 
 
 def test_package_is_imported_without_dask():
-    code = "import sparsecluster, sys; sparsecluster.KMeans; assert 'distributed' not in sys.modules"
+    code = (
+        "import sparsecluster, sys; sparsecluster.KMeans; assert 'distributed' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

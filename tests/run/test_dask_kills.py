@@ -51,7 +51,7 @@ def test_twenty_fits_with_a_kill_each(store):
             threads_per_worker=1,
             processes=True,
             memory_limit=None,
-            dashboard_address=None,
+            dashboard_address=":0",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):

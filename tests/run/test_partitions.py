@@ -180,7 +180,4 @@ def test_statistics_of_columns_are_those_of_numpy(weighted):
     scatter = float((share[:, None] * (dense - mean) ** 2).sum())
     stats = _core.column_stats(as_rows(X, n_threads=1).core, weights)
     assert math.isclose(stats.scatter, scatter, rel_tol=1e-12)
-    assert math.isclose(
-        stats.mean_variance, scatter / share.sum() / X.shape[1], rel_tol=1e-12
-    )
-
+    assert math.isclose(stats.mean_variance, scatter / share.sum() / X.shape[1], rel_tol=1e-12)

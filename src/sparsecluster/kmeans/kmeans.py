@@ -30,6 +30,7 @@ from sparsecluster.run.history import Callback
 from sparsecluster.storage.checkpoint import fingerprint, seconds
 from sparsecluster.storage.fields import TEXT
 
+
 class KMeans(MergingEstimator):
     """K-means, exact for every algorithm, on sparse or dense rows.
 

@@ -117,7 +117,6 @@ class Partition:
 
     def begin(self, n_clusters: int, labels: np.ndarray | None = None) -> Arrays:
         """A run begins, with these labels or none: what they add to the sums."""
-        assert self._columns is not None
         setting = self._setting
         if labels is not None:
             self._labels = np.array(labels, dtype=np.int32)
@@ -206,7 +205,8 @@ class Partition:
         self._sums.assume(self._labels)
 
     def _renew(self, n_clusters: int) -> None:
-        setting = self._setting
+        setting, columns = self._setting, self._columns
+        assert columns is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the choice, which changes no result
             algorithm = choose_algorithm(
@@ -214,7 +214,7 @@ class Partition:
             )
         self._assigner = make_assigner(algorithm, self._rows, setting)
         self._sums = _core.RowSums(
-            self._rows.core, self._columns, setting.weights, n_clusters, setting.metric.space
+            self._rows.core, columns, setting.weights, n_clusters, setting.metric.space
         )
 
     def _refill(self, moves: np.ndarray) -> None:
@@ -263,6 +263,11 @@ def merge_measured(found: Sequence[Arrays]) -> Arrays:
 
 
 LIMBS = ("baseline", "weight", "filled_weight")
+
+
+def merge_totals(found: Sequence[tuple]) -> tuple:
+    """Of `Partition.column_totals`."""
+    return _core.merge_totals(found)
 
 
 def merge_limbs(found: Sequence[np.ndarray]) -> np.ndarray:

@@ -27,6 +27,7 @@ from sparsecluster.kmeans.partition import (
     merge_limbs,
     merge_measured,
     merge_steps,
+    merge_totals,
     packed,
     stats_of,
 )
@@ -129,7 +130,7 @@ class RemoteRows:
             "deviations": NO_LIMBS,
         }
         columns["totals"] = session.ask(
-            "column_totals", {"range": measured["range"]}, merge=_core.merge_totals
+            "column_totals", {"range": measured["range"]}, merge=merge_totals
         )
         columns["deviations"] = session.ask("deviations", {"columns": columns}, merge=merge_limbs)
         self.columns = stats_of(columns)
@@ -236,7 +237,8 @@ class RemoteWork:
         # sent and what was done after that.
         self._labels: list[Any] = [None] * self._session.n_parts
         self._sent: sp.csr_array | None = None
-        self._moves, self._numbers = NO_MOVES, None
+        self._moves = NO_MOVES
+        self._numbers: np.ndarray | None = None
         self._before: Any = lambda part: None  # the recipe of the labels before the last step
         if start.labels is not None:
             self._labels = remote.in_parts(start.labels)

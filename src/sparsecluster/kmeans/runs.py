@@ -20,7 +20,6 @@ from sparsecluster.kmeans.state import RunState
 from sparsecluster.run import restarts
 from sparsecluster.run.history import IterationRecord, Reporter
 
-
 # The parameters that the result of a fit depends on.
 DECIDING = (
     "n_clusters",

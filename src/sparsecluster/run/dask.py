@@ -266,13 +266,12 @@ class DaskSession(Session):
         # In a list, because Dask would take the names in a dict for those of its futures.
         return self._client.scatter([shared], broadcast=True, hash=False)[0]
 
-    def _collected(
-        self, futures: dict[int, Any], merge: Merge | None
-    ) -> list[Answer | Missing]:
+    def _collected(self, futures: dict[int, Any], merge: Merge | None) -> list[Answer | Missing]:
         """Answers as they come, merged on the workers where they are many, but for those of workers
         that went before."""
-        groups = [(number,) for number in futures]
-        asked = [(group, futures[group[0]]) for group in groups]
+        asked: list[tuple[tuple[int, ...], Any]] = [
+            ((number,), future) for number, future in futures.items()
+        ]
         if merge is not None and len(asked) > FAN_IN:
             # Inner answers stay where they are; only the last few come here.
             while len(asked) > FAN_IN:
@@ -328,7 +327,7 @@ def _result(done: PoolFuture[Any]) -> Any:
 
     from distributed import KilledWorker
     from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     try:
         return done.result()
@@ -351,6 +350,8 @@ def _address(client: Any) -> str:
 
 def dask_executor(given: Any) -> DaskExecutor:
     """An executor of a client, of the address of a scheduler, or of so many processes here."""
+    Client: Any
+    LocalCluster: Any
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -375,7 +376,7 @@ def dask_executor(given: Any) -> DaskExecutor:
         threads_per_worker=max(1, effective_n_threads(None) // int(given)),
         processes=True,
         memory_limit=None,
-        dashboard_address=None,
+        dashboard_address=":0",
     )
     client = Client(cluster, set_as_default=False)
     return DaskExecutor(client, owned=[cluster, client])
@@ -385,8 +386,8 @@ def check_executor(given: Any) -> None:
     """Refuse what cannot execute, before any work."""
     if given is None or isinstance(given, str | Executor):
         return
-    if isinstance(given, Integral) and not isinstance(given, bool):
-        if given < 1:
+    if isinstance(given, Integral) and given is not True and given is not False:
+        if int(given) < 1:
             raise ValueError(f"executor must be at least 1 worker process, got {given}.")
         return
     if not (hasattr(given, "submit") and hasattr(given, "nthreads")):

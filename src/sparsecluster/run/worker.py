@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,7 @@ class _Held:
 
 
 _held: dict[tuple[str, int], _Held] = {}
+_ended: deque[str] = deque(maxlen=1000)  # fits that are over: what still comes of them is too late
 _guard = threading.Lock()
 
 
@@ -66,6 +68,8 @@ def answer(request: Request, shared: dict[str, Any], own: dict[str, Any]) -> Ans
             f"same version on all machines."
         )
     held = _hold((request.fit, request.number))
+    if held is None:
+        return Missing((request.number,))
     with held.lock:
         held.used = time.monotonic()
         if request.changes and held.part is not None and held.turn == request.turn + 1:
@@ -99,6 +103,7 @@ def merge_answers(merge: Merge, *answers: Answer | Missing) -> Answer | Missing:
 def drop(fit: str) -> None:
     """Let go of all parts of a fit."""
     with _guard:
+        _ended.append(fit)
         for key in [key for key in _held if key[0] == fit]:
             del _held[key]
 
@@ -108,9 +113,12 @@ def n_held() -> int:
     return len(_held)
 
 
-def _hold(key: tuple[str, int]) -> _Held:
+def _hold(key: tuple[str, int]) -> _Held | None:
+    """The place of a part; None where its fit is over."""
     now = time.monotonic()
     with _guard:
+        if key[0] in _ended:
+            return None
         for old in [old for old, held in _held.items() if now - held.used > FORGOTTEN]:
             del _held[old]
         return _held.setdefault(key, _Held(used=now))
