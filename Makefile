@@ -13,7 +13,7 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
 SIDE_BY_SIDE := -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types bench bench-full sanitize fuzz clean
+.PHONY: help demo test test-slow soak lint types bench bench-full sanitize fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ test: $(VENV)/.package $(VENV)/.extra-test  ## run the quick tests and the examp
 
 test-slow: $(VENV)/.package $(VENV)/.extra-test  ## run the tests of large products of cases
 	$(BIN)/pytest $(SIDE_BY_SIDE) tests -m slow
+
+SOAK_SECONDS ?= 600
+soak: $(VENV)/.package $(VENV)/.extra-test  ## fit on Dask workers that are killed at random, for SOAK_SECONDS
+	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest tests/run/test_dask_kills.py -m slow -s
 
 lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style, formatting and the directions of imports
 	$(BIN)/ruff check .

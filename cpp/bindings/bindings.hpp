@@ -22,6 +22,7 @@
 
 #include "bindings/gil.hpp"
 #include "core/centers.hpp"
+#include "core/exact_sum.hpp"
 #include "core/rows.hpp"
 
 namespace nb = nanobind;
@@ -60,6 +61,16 @@ Out<T> to_numpy(std::vector<T> values) {
     auto* owned = new std::vector<T>(std::move(values));
     nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
     return Out<T>(owned->data(), {owned->size()}, owner);
+}
+
+// An exact sum as integers, which travel.
+inline Out<int64_t> limbs_of(ExactSum sum) {
+    const auto& limbs = sum.limbs();
+    return to_numpy(std::vector<int64_t>(limbs.begin(), limbs.end()));
+}
+inline ExactSum of_limbs(const In<int64_t>& limbs) {
+    require(limbs.size() == ExactSum::kLimbs, "an exact sum has another number of limbs");
+    return ExactSum::of_limbs(limbs.data());
 }
 
 // Rows together with the arrays that they look into.

@@ -121,13 +121,24 @@ Out<double> py_own_distances(const PyRows& rows, const Centers& centers, In<int3
     return to_numpy(std::move(out));
 }
 
-double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
-                   int n_threads) {
+ExactSum py_exact_cost(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
+                       int n_threads) {
     check_own(rows, centers, labels);
     const auto n_rows = int64_t(labels.size());
     const double* const w = weights_of(weights, n_rows);
     const GilReleased released;
     return own_cost(rows.get(), centers, labels.data(), w, n_rows, n_threads);
+}
+
+double py_own_cost(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
+                   int n_threads) {
+    return py_exact_cost(rows, centers, std::move(labels), std::move(weights), n_threads).value();
+}
+
+// The same to be added to that of other rows.
+Out<int64_t> py_own_cost_limbs(const PyRows& rows, const Centers& centers, In<int32_t> labels, Weights weights,
+                               int n_threads) {
+    return limbs_of(py_exact_cost(rows, centers, std::move(labels), std::move(weights), n_threads));
 }
 
 template <class Out>
@@ -180,6 +191,8 @@ void bind_centers(nb::module_& m) {
     m.def("own_distances", &py_own_distances, "rows"_a, "centers"_a, "labels"_a, "n_threads"_a,
           "scales"_a.none() = nb::none());
     m.def("own_cost", &py_own_cost, "rows"_a, "centers"_a, "labels"_a, "weights"_a.none(), "n_threads"_a);
+    m.def("own_cost_limbs", &py_own_cost_limbs, "rows"_a, "centers"_a, "labels"_a, "weights"_a.none(),
+          "n_threads"_a);
     m.def("all_distances", &py_all_distances<float>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
     m.def("all_distances", &py_all_distances<double>, "rows"_a, "centers"_a, "out"_a.noconvert(), "n_threads"_a);
 

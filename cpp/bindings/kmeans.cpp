@@ -73,6 +73,107 @@ struct PySums {
     Sums sums;
 };
 
+// A delta as arrays, which travel: rows that moved; per cluster where it begins; features; the coarse and the fine parts
+// of their sums, the latter empty where all are zero; and of the weights of the clusters, in turns.
+using DeltaArrays = std::tuple<int64_t, Out<int64_t>, Out<int32_t>, Out<int64_t>, Out<int64_t>, Out<int64_t>>;
+using InDelta = std::tuple<int64_t, In<int64_t>, In<int32_t>, In<int64_t>, In<int64_t>, In<int64_t>>;
+
+template <class T>
+std::vector<T> copied(const In<T>& in) {
+    return std::vector<T>(in.data(), in.data() + in.size());
+}
+
+DeltaArrays arrays_of(SumDelta delta) {
+    std::vector<int64_t> weights;
+    for (const FixedSum& sum : delta.weights) weights.insert(weights.end(), {sum.coarse, sum.fine});
+    return {delta.moved,
+            to_numpy(std::move(delta.begin)),
+            to_numpy(std::move(delta.features)),
+            to_numpy(std::vector<int64_t>(delta.sums.coarse())),
+            to_numpy(std::vector<int64_t>(delta.sums.fine())),
+            to_numpy(std::move(weights))};
+}
+
+SumDelta delta_of(const InDelta& arrays, int64_t n_features) {
+    const auto& [moved, begin, features, coarse, fine, weights] = arrays;
+    require(weights.size() % 2 == 0 && begin.size() == weights.size() / 2 + 1 && features.size() == coarse.size() &&
+                (fine.size() == 0 || fine.size() == coarse.size()),
+            "the arrays of a delta contradict each other");
+    SumDelta delta{moved, copied(begin), copied(features), FixedSums(copied(coarse), copied(fine)), {}};
+    for (size_t w = 0; w < weights.size(); w += 2) delta.weights.push_back({weights.data()[w], weights.data()[w + 1]});
+    require(delta.begin.front() == 0 && delta.begin.back() == int64_t(delta.features.size()),
+            "the clusters of a delta do not end within it");
+    for (size_t k = 0; k + 1 < delta.begin.size(); ++k)
+        require(delta.begin[k] <= delta.begin[k + 1], "the clusters of a delta do not ascend");
+    for (size_t k = 0; k + 1 < delta.begin.size(); ++k)
+        for (int64_t e = delta.begin[k]; e < delta.begin[k + 1]; ++e)
+            require(delta.features[e] >= 0 && delta.features[e] < n_features &&
+                        (e == delta.begin[k] || delta.features[e - 1] < delta.features[e]),
+                    "the features of a delta do not ascend");
+    return delta;
+}
+
+DeltaArrays py_merged(const std::vector<InDelta>& deltas) {
+    require(!deltas.empty(), "there is no delta to merge");
+    SumDelta sum = delta_of(deltas[0], INT32_MAX);
+    for (size_t d = 1; d < deltas.size(); ++d) {
+        const SumDelta next = delta_of(deltas[d], INT32_MAX);
+        require(next.n_clusters() == sum.n_clusters(), "deltas of other numbers of clusters");
+        const GilReleased released;
+        sum = merged(sum, next);
+    }
+    return arrays_of(std::move(sum));
+}
+
+struct PyRowSums {
+    PyRowSums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters,
+              const std::string& metric)
+        : rows(rows.get()), weights(std::move(weights)), scales(checked(columns)),
+          sums(this->rows, columns, weights_of(this->weights, this->rows), n_clusters, metric_named(metric)) {
+        require(scales.fixed_point, "these columns do not fit fixed point");
+    }
+
+    const ColumnStats& checked(const ColumnStats& columns) const {
+        require(int64_t(columns.count.size()) == rows.n_features(), "statistics of other columns");
+        return columns;
+    }
+    void check(const In<int32_t>& labels) const {
+        require(int64_t(labels.size()) == rows.n_rows(), "one label per row is needed");
+        check_labels(labels.data(), int64_t(labels.size()), sums.n_clusters(), -1);
+    }
+
+    DeltaArrays delta(In<int32_t> labels, int n_threads) {
+        check(labels);
+        SumDelta found;
+        {
+            const GilReleased released;
+            found = sums.delta(labels.data(), int64_t(labels.size()), scales, n_threads);
+        }
+        return arrays_of(std::move(found));
+    }
+
+    const Rows& rows;
+    Weights weights;
+    SumScales scales;
+    RowSums sums;
+};
+
+std::tuple<int64_t, Out<double>, double> py_apply(ClusterSums& sums, const InDelta& arrays, double scatter,
+                                                  Centers& centers, int n_threads) {
+    require(sums.scales().fixed_point, "these columns do not fit fixed point");
+    require(centers.size() == sums.size() &&
+                centers.n_features == int64_t(sums.scales().features.size()),
+            "centers do not fit the sums");
+    const SumDelta delta = delta_of(arrays, centers.n_features);
+    require(delta.n_clusters() == sums.size(), "a delta of another number of clusters");
+    UpdateStats stats;
+    {
+        const GilReleased released;
+        stats = sums.apply(delta, scatter, centers, n_threads);
+    }
+    return {stats.moved, to_numpy(std::move(stats.shift)), stats.cost};
+}
+
 int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers, InOut<int32_t> labels,
                            const std::string& metric, int64_t head_limit, int n_threads) {
     require(int64_t(labels.size()) == rows.get().n_rows(), "one label a row is needed");
@@ -120,6 +221,24 @@ void bind_kmeans(nb::module_& m) {
         .def_prop_ro("mean_norm2", [](const PySums& self) { return to_numpy(self.sums.mean_norm2()); },
                      nb::rv_policy::automatic)
         .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
+
+    m.def("merge_deltas", &py_merged, "deltas"_a);
+    nb::class_<PyRowSums>(m, "RowSums")
+        .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t, const std::string&>(), "rows"_a,
+             "columns"_a, "weights"_a.none(), "n_clusters"_a, "metric"_a, nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 3>())
+        .def("delta", &PyRowSums::delta, "labels"_a, "n_threads"_a)
+        .def("assume", [](PyRowSums& self, In<int32_t> labels) {
+            self.check(labels);
+            self.sums.assume(labels.data(), int64_t(labels.size()));
+        }, "labels"_a);
+    nb::class_<ClusterSums>(m, "ClusterSums")
+        .def("__init__", [](ClusterSums* self, const ColumnStats& columns, int64_t n_clusters,
+                            const std::string& metric) {
+            new (self) ClusterSums(columns, n_clusters, metric_named(metric));
+        }, "columns"_a, "n_clusters"_a, "metric"_a, nb::keep_alive<1, 2>())
+        .def_prop_ro("fixed_point", [](const ClusterSums& self) { return self.scales().fixed_point; })
+        .def("apply", &py_apply, "delta"_a, "scatter"_a, "centers"_a, "n_threads"_a);
 
     m.def("first_variation", &py_first_variation, "rows"_a, "weights"_a.none(), "centers"_a,
           "labels"_a.noconvert(), "metric"_a, "head_limit"_a, "n_threads"_a);

@@ -1,5 +1,7 @@
 // Rows, and the statistics of their columns.
 #include "bindings/bindings.hpp"
+#include "core/column_stats.hpp"
+#include "core/metric.hpp"
 
 namespace sparsecluster {
 
@@ -52,6 +54,71 @@ void bind_dense(nb::class_<PyRows>& rows) {
     rows.def_static("dense", &dense_rows<V>, "values"_a.noconvert(), "n_columns"_a = nb::none());
 }
 
+// Column by column: count; magnitudes, the largest and the smallest; sums, coarse and fine, and those of weights.
+using TotalArrays = std::tuple<Out<int64_t>, Out<double>, Out<int64_t>, Out<int64_t>>;
+using InTotals = std::tuple<In<int64_t>, In<double>, In<int64_t>, In<int64_t>>;
+using RangeFields = std::tuple<int64_t, double, double, double>;
+
+RowRange range_of(const RangeFields& fields) {
+    RowRange range;
+    std::tie(range.n_rows, range.max_norm, range.max_weight, range.min_weight) = fields;
+    return range;
+}
+
+TotalArrays totals_arrays(const ColumnTotals& totals) {
+    std::vector<int64_t> count, sums;
+    std::vector<double> magnitudes;
+    for (const ColumnTotals::Column& column : totals.columns) {
+        count.push_back(column.count);
+        magnitudes.insert(magnitudes.end(), {column.max_abs, column.min_abs});
+        sums.insert(sums.end(), {column.sum.coarse, column.sum.fine, column.stored_weight.coarse,
+                                 column.stored_weight.fine});
+    }
+    return {to_numpy(std::move(count)), to_numpy(std::move(magnitudes)), to_numpy(std::move(sums)),
+            limbs_of(totals.weight)};
+}
+
+ColumnTotals totals_of(const InTotals& arrays) {
+    const auto& [count, magnitudes, sums, weight] = arrays;
+    const size_t d = count.size();
+    require(magnitudes.size() == 2 * d && sums.size() == 4 * d, "the arrays of totals contradict each other");
+    ColumnTotals totals;
+    totals.columns.resize(d);
+    for (size_t f = 0; f < d; ++f) {
+        const int64_t* const sum = sums.data() + 4 * f;
+        totals.columns[f] = {count.data()[f], magnitudes.data()[2 * f], magnitudes.data()[2 * f + 1],
+                             {sum[0], sum[1]}, {sum[2], sum[3]}};
+    }
+    totals.weight = of_limbs(weight);
+    return totals;
+}
+
+TotalArrays py_merged_totals(const std::vector<InTotals>& parts) {
+    ColumnTotals sum;
+    for (const InTotals& part : parts) sum.add(totals_of(part));
+    return totals_arrays(sum);
+}
+
+ColumnStats py_finished(const InTotals& arrays, const RangeFields& range, bool weighted, const In<int64_t>& scatter,
+                        int64_t n_columns) {
+    const ColumnTotals totals = totals_of(arrays);
+    const RowRange all = range_of(range);
+    ColumnStats stats = totals.stats(all);
+    totals.finish(stats, all, weighted, of_limbs(scatter), n_columns);
+    return stats;
+}
+
+// The sum of weight * baseline (see metric.hpp), which the cost is a difference from where that is not the scatter.
+Out<int64_t> py_baseline(const PyRows& rows, const Weights& weights, const std::string& metric) {
+    const double* const w = weights_of(weights, rows.get());
+    ExactSum sum;
+    in_space(metric_named(metric), [&](auto space) {
+        const std::vector<double>& norm2 = rows.get().norm2();
+        for (size_t i = 0; i < norm2.size(); ++i) sum.add((w ? w[i] : 1.0) * space.baseline(norm2[i]));
+    });
+    return limbs_of(sum);
+}
+
 }  // namespace
 
 void bind_rows(nb::module_& m) {
@@ -98,6 +165,44 @@ void bind_rows(nb::module_& m) {
     nb::class_<ColumnStats>(m, "ColumnStats")
         .def_ro("mean_variance", &ColumnStats::mean_variance)
         .def_ro("scatter", &ColumnStats::scatter);
+    m.def("exact_value", [](In<int64_t> limbs) { return of_limbs(limbs).value(); }, "limbs"_a);
+    m.def("exact_limbs", [](In<double> terms) {
+        ExactSum sum;
+        for (size_t i = 0; i < terms.size(); ++i) sum.add(terms.data()[i]);
+        return limbs_of(sum);
+    }, "terms"_a);
+    m.def("row_range",
+          [](const PyRows& rows, Weights weights) {
+              const RowRange range(rows.get(), weights_of(weights, rows.get()));
+              return RangeFields(range.n_rows, range.max_norm, range.max_weight, range.min_weight);
+          },
+          "rows"_a, "weights"_a.none());
+    m.def("column_totals",
+          [](const PyRows& rows, Weights weights, const RangeFields& range) {
+              const double* w = weights_of(weights, rows.get());
+              ColumnTotals totals;
+              {
+                  const GilReleased released;
+                  totals = ColumnTotals(rows.get(), w, range_of(range));
+              }
+              return totals_arrays(totals);
+          },
+          "rows"_a, "weights"_a.none(), "all"_a);
+    m.def("merge_totals", &py_merged_totals, "parts"_a);
+    m.def("deviations",
+          [](const PyRows& rows, Weights weights, const ColumnStats& stats) {
+              require(int64_t(stats.mean.size()) == rows.get().n_features(), "statistics of other columns");
+              const double* w = weights_of(weights, rows.get());
+              ExactSum sum;
+              {
+                  const GilReleased released;
+                  sum = deviations(rows.get(), w, stats);
+              }
+              return limbs_of(sum);
+          },
+          "rows"_a, "weights"_a.none(), "stats"_a);
+    m.def("baseline", &py_baseline, "rows"_a, "weights"_a.none(), "metric"_a);
+    m.def("stats_of_totals", &py_finished, "totals"_a, "all"_a, "weighted"_a, "deviations"_a, "n_columns"_a);
     m.def("column_stats",
           [](const PyRows& rows, Weights weights) {
               const double* w = weights_of(weights, rows.get());

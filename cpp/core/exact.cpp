@@ -116,17 +116,17 @@ void own_distances(const Rows& rows, const Centers& centers, const int32_t* labe
     }
 }
 
-double own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
-                int64_t n_rows, int n_threads) {
+ExactSum own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
+                  int64_t n_rows, int n_threads) {
     std::vector<double> distance2;
-    double cost = 0;
+    ExactSum cost;
     int64_t begin = 0;
     for (const int64_t end : rows.chunk_ends(n_rows)) {
         rows.will_need(begin, end);
         distance2.resize(end - begin);
         own_distances_between(rows, centers, labels, nullptr, begin, end, distance2.data(), n_threads);
         for (int64_t i = begin; i < end; ++i)
-            cost += weights ? weights[i] * distance2[i - begin] : distance2[i - begin];
+            cost.add(weights ? weights[i] * distance2[i - begin] : distance2[i - begin]);
         begin = end;
     }
     return cost;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/centers.hpp"
+#include "core/exact_sum.hpp"
 #include "core/rows.hpp"
 
 namespace sparsecluster {
@@ -131,9 +132,9 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
 void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
                    int64_t n_ids, double* out, int n_threads, const double* scales = nullptr);
 
-// The weighted sum of the own squared distances of the first rows, in row order; `weights` may be null.
-double own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
-                int64_t n_rows, int n_threads);
+// The weighted sum of the own squared distances of the first rows; `weights` may be null.
+ExactSum own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
+                  int64_t n_rows, int n_threads);
 
 // Distances (not squared) of all rows to all centers; Out is float or double, n_rows x n_centers.
 template <class Out>

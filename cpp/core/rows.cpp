@@ -1,9 +1,8 @@
-// Inspection of input rows: structure, values, norms, and statistics of the columns.
+// Inspection of input rows: structure, values, norms.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <limits>
 
 #include "core/parallel.hpp"
 #include "core/rows.hpp"
@@ -174,64 +173,6 @@ int64_t Rows::n_features() const {
 }
 int64_t Rows::nnz(int64_t n) const {
     return std::visit([&](const auto& view) { return view.nnz(n); }, matrix_);
-}
-
-ColumnStats column_stats(const Rows& rows, const double* weights) {
-    const int64_t n = rows.n_rows(), d = rows.n_features();
-    ColumnStats stats;
-    stats.n_rows = n;
-    if (weights) stats.max_weight = 0, stats.min_weight = std::numeric_limits<double>::infinity();
-    for (int64_t i = 0; weights && i < n; ++i) {
-        stats.max_weight = std::max(stats.max_weight, weights[i]);
-        if (weights[i] > 0) stats.min_weight = std::min(stats.min_weight, weights[i]);
-    }
-    stats.count.assign(d, 0);
-    stats.max_abs.assign(d, 0);
-    stats.min_abs.assign(d, std::numeric_limits<double>::infinity());
-    stats.mean.assign(d, 0);
-    auto weight = [&](int64_t i) { return weights ? weights[i] : 1.0; };
-    double total_weight = 0;
-    std::visit(
-        [&](const auto& view) {
-            for (int64_t i = 0; i < n; ++i) {
-                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
-                const auto row = view.row(i);
-                total_weight += weight(i);
-                for (int64_t e = 0; e < row.size; ++e) {
-                    const auto f = row.features[e];
-                    if (row.values[e] == 0) continue;  // as if it were not stored
-                    const double value = weight(i) * double(row.values[e]);
-                    stats.count[f] += 1;
-                    stats.max_abs[f] = std::max(stats.max_abs[f], std::abs(value));
-                    if (value != 0) stats.min_abs[f] = std::min(stats.min_abs[f], std::abs(value));
-                    stats.mean[f] += value;
-                }
-                if (i % 256 == 0) poll_interrupt();
-            }
-            for (double& value : stats.mean) value /= total_weight;
-            // Deviations of the stored entries first, then of the zeros: no cancellation.
-            std::vector<double> stored_weight(weights ? d : 0, 0.0);
-            for (int64_t i = 0; i < n; ++i) {
-                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
-                const auto row = view.row(i);
-                for (int64_t e = 0; e < row.size; ++e) {
-                    const auto f = row.features[e];
-                    if (row.values[e] == 0) continue;
-                    const double deviation = double(row.values[e]) - stats.mean[f];
-                    stats.scatter += weight(i) * deviation * deviation;
-                    if (weights) stored_weight[f] += weights[i];
-                }
-                if (i % 256 == 0) poll_interrupt();
-            }
-            for (int64_t f = 0; f < d; ++f) {
-                const double zeros =
-                    weights ? std::max(0.0, total_weight - stored_weight[f]) : double(n - stats.count[f]);
-                stats.scatter += zeros * stats.mean[f] * stats.mean[f];
-            }
-            stats.mean_variance = stats.scatter / total_weight / double(rows.n_columns());
-        },
-        rows.matrix());
-    return stats;
 }
 
 }  // namespace sparsecluster

@@ -114,20 +114,4 @@ private:
     std::vector<int32_t> selected_;
 };
 
-// How many rows, and the range of their weights. Per column: entries other than zero, range of the magnitudes of
-// weight * value, weighted mean; over all columns the weighted scatter (sum of squared distances to the mean) and the
-// mean variance.
-struct ColumnStats {
-    int64_t n_rows = 0;
-    double max_weight = 1;
-    double min_weight = 1;  // of those above zero
-    std::vector<int32_t> count;
-    std::vector<double> max_abs;
-    std::vector<double> min_abs;  // of the non-zero ones
-    std::vector<double> mean;
-    double scatter = 0;
-    double mean_variance = 0;
-};
-ColumnStats column_stats(const Rows& rows, const double* weights);
-
 }  // namespace sparsecluster

@@ -5,84 +5,23 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "core/exact.hpp"
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
 
-namespace {
-
-inline int64_t to_fixed(double value) {
-#ifdef __SSE2__
-    return _mm_cvtsd_si64(_mm_set_sd(value));
-#else
-    return std::llrint(value);
-#endif
-}
-
-}  // namespace
-
-FixedScale::FixedScale(double largest, double count) {
-    constexpr int kBits = 60;
-    int exponent = 0, count_exponent = 0;
-    std::frexp(count + 1, &count_exponent);
-    if (largest > 0) std::frexp(largest, &exponent);
-    coarse = int16_t(std::clamp(kBits - count_exponent - exponent, -1000, 1000));
-    // What rounding to the coarse step leaves is at most half of it.
-    fine = int16_t(kBits - count_exponent);
-}
-
-bool FixedScale::holds(double smallest) const {
-    return smallest * power_of_two(coarse) >= power_of_two(52 - fine);
-}
-
-inline void FixedScale::add(FixedSum& sum, double term, int64_t sign) const {
-    const double scaled = term * power_of_two(coarse);
-    const int64_t whole = to_fixed(scaled);
-    sum.coarse += sign * whole;
-    sum.fine += sign * to_fixed((scaled - double(whole)) * power_of_two(fine));
-}
-
-Sums::Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
-           Metric metric, CenterLimit limit)
-    : rows_(rows), columns_(columns), weights_(weights), metric_(metric), limit_(limit), scales_(rows.n_features()),
-      clusters_(n_clusters) {
-    for (double value : columns.mean) mean_norm2_ += value * value;
-    for (size_t f = 0; f < scales_.size(); ++f) {
-        scales_[f] = FixedScale(columns.max_abs[f], columns.count[f]);
-        fixed_point_ &= scales_[f].holds(columns.min_abs[f]);
+SumScales::SumScales(const ColumnStats& columns) : features(columns.count.size()) {
+    for (size_t f = 0; f < features.size(); ++f) {
+        features[f] = FixedScale(columns.max_abs[f], double(columns.count[f]));
+        fixed_point &= features[f].holds(columns.min_abs[f]);
     }
-    weight_scale_ = FixedScale(columns.max_weight, double(columns.n_rows));
-    fixed_point_ &= weight_scale_.holds(columns.min_weight);
-}
-
-void Sums::take_new_rows(int64_t n) {
-    const int64_t known = int64_t(labels_.size());
-    if (known == n) return;
-    labels_.resize(n, -1);
-    const bool about_mean = in_space(metric_, [](auto space) { return space.kScatterAboutMean; });
-    if (!about_mean) {
-        in_space(metric_, [&](auto space) {
-            for (int64_t i = known; i < n; ++i) scatter_ += weight_of(i) * space.baseline(rows_.norm2()[i]);
-        });
-    } else if (known == 0 && n == columns_.n_rows) {
-        scatter_ = columns_.scatter;
-    } else {
-        std::visit(
-            [&](const auto& view) {
-                for (int64_t i = known; i < n; ++i)
-                    scatter_ += weight_of(i) * squared_spread(view.row(i));
-            },
-            rows_.matrix());
-    }
+    weight = FixedScale(columns.max_weight, double(columns.n_rows));
+    fixed_point &= weight.holds(columns.min_weight);
 }
 
 template <class V, class I>
-double Sums::squared_spread(const Row<V, I>& row) const {
+double Spread::operator()(const Row<V, I>& row) const {
     double inside = 0, covered = 0;
     for (int64_t e = 0; e < row.size; ++e) {
         if (row.values[e] == 0) continue;
@@ -93,187 +32,117 @@ double Sums::squared_spread(const Row<V, I>& row) const {
     return inside + std::max(0.0, mean_norm2_ - covered);
 }
 
-Sums::Changes Sums::take_changes(const int32_t* labels, int64_t begin, int64_t end, UpdateStats& stats) {
-    auto visit_changes = [&](const auto& note) {
-        for (int64_t i = begin; i < end; ++i) {
-            if (labels[i] == labels_[i]) continue;
-            if (labels[i] >= 0) note(labels[i], i);
-            if (labels_[i] >= 0) note(labels_[i], ~i);
-        }
-    };
-    Changes changes = group_ids(size(), visit_changes);
-    for (int64_t i = begin; i < end; ++i) stats.moved += labels[i] != labels_[i];
-    std::copy(labels + begin, labels + end, labels_.begin() + begin);
-    return changes;
-}
+namespace {
 
-Sums::Changes Sums::members_of_changed(const int32_t* labels, const Changes& changes) {
-    std::vector<char> changed(size());
-    for (int64_t k = 0; k < size(); ++k) changed[k] = changes.begin[k] < changes.begin[k + 1];
-    for (int64_t k = 0; k < size(); ++k)
-        if (changed[k]) clusters_[k].weight = 0;
-    return group_ids(size(), [&](const auto& note) {
-        for (int64_t i = 0; i < int64_t(labels_.size()); ++i)
-            if (labels[i] >= 0 && changed[labels[i]]) note(labels[i], i);
-    });
-}
+// Features, ascending, and their sums: from `begin` to `end` of lists of them.
+struct SumRange {
+    const std::vector<int32_t>& features;
+    const FixedSums& sums;
+    size_t begin, end;
+};
 
-void Sums::will_need(const Changes& changes, int64_t begin, int64_t end) const {
-    if (!rows_.streamed()) return;
-    // Pages hold several rows: where many changed all are asked for at once.
-    constexpr int64_t kFew = 16;
-    if (int64_t(changes.ids.size()) * kFew > end - begin) return rows_.will_need(begin, end);
-    for (const int64_t id : changes.ids) {
-        const int64_t i = id >= 0 ? id : ~id;
-        rows_.will_need(i, i + 1);
-    }
-}
-
-template <class View>
-void Sums::add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll) {
-    constexpr int64_t kAhead = 4;
-    Cluster& cluster = clusters_[k];
-    if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
-    for (int64_t c = changes.begin[k]; c < changes.begin[k + 1]; ++c) {
-        const int64_t sign = changes.ids[c] >= 0 ? 1 : -1;
-        const int64_t i = sign > 0 ? changes.ids[c] : ~changes.ids[c];
-        const double weight = weight_of(i);
-        if (poll && c % 256 == 0) poll_interrupt();
-        // The rows of a cluster lie apart.
-        if (c + kAhead < changes.begin[k + 1]) {
-            const int64_t ahead = changes.ids[c + kAhead];
-            view.prefetch(ahead >= 0 ? ahead : ~ahead);
-        }
-        weight_scale_.add(cluster.fixed_weight, weight, sign);
-        const auto row = view.row(i);
-        for (int64_t e = 0; e < row.size; ++e) {
-            const auto f = row.features[e];
-            scales_[f].add(scratch.fixed[f], weight * double(row.values[e]), sign);
-            scratch.touched.insert(f);
-        }
-    }
-    // The sums before, with the changes worked in.
-    std::vector<int32_t>& features = scratch.features;
-    FixedSums& sums = scratch.merged;
-    features.clear();
-    sums.clear();
-    size_t at = 0;
-    auto copy_until = [&](size_t end) {
-        features.insert(features.end(), cluster.features.begin() + at, cluster.features.begin() + end);
-        sums.append(cluster.sums, at, end);
+// Both; what comes to nothing is left out.
+void merge_sums(const SumRange& one, const SumRange& other, std::vector<int32_t>& features, FixedSums& sums) {
+    size_t at = one.begin;
+    const auto copy_until = [&](size_t end) {
+        features.insert(features.end(), one.features.begin() + at, one.features.begin() + end);
+        sums.append(one.sums, at, end);
         at = end;
     };
-    scratch.touched.drain([&](int32_t feature) {
+    for (size_t o = other.begin; o < other.end; ++o) {
+        const int32_t feature = other.features[o];
         size_t end = at;
-        while (end < cluster.features.size() && cluster.features[end] < feature) ++end;
-        copy_until(end);
-        FixedSum sum = scratch.fixed[feature];
-        scratch.fixed[feature] = {};
-        if (at < cluster.features.size() && cluster.features[at] == feature) sum.add(cluster.sums[at++]);
-        if (sum.zero()) return;
+        while (end < one.end && one.features[end] < feature) ++end;
+        if (end > at) copy_until(end);
+        FixedSum sum = other.sums[o];
+        if (at < one.end && one.features[at] == feature) sum.add(one.sums[at++]);
+        if (sum.zero()) continue;
         features.push_back(feature);
         sums.push_back(sum);
-    });
-    copy_until(cluster.features.size());
-    // Copied, so that clusters do not end up with the room of the largest one.
-    FixedSums::tighten(cluster.features, features);
-    cluster.sums.assign_tightly(sums);
-    cluster.weight = weight_scale_.value(cluster.fixed_weight);
+    }
+    copy_until(one.end);
 }
 
-Center Sums::mean_of(const Cluster& cluster) const {
+}  // namespace
+
+SumDelta merged(const SumDelta& one, const SumDelta& other) {
+    SumDelta both;
+    both.moved = one.moved + other.moved;
+    both.weights = one.weights;
+    both.begin.assign(1, 0);
+    for (int64_t k = 0; k < one.n_clusters(); ++k) {
+        both.weights[k].add(other.weights[k]);
+        merge_sums({one.features, one.sums, size_t(one.begin[k]), size_t(one.begin[k + 1])},
+                   {other.features, other.sums, size_t(other.begin[k]), size_t(other.begin[k + 1])}, both.features,
+                   both.sums);
+        both.begin.push_back(int64_t(both.features.size()));
+    }
+    return both;
+}
+
+// --- the side of the clusters ---
+
+ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit)
+    : scales_(columns), spread_(columns), metric_(metric), limit_(limit), clusters_(n_clusters) {}
+
+void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
+                      int64_t end, const FixedSum& weight, Scratch& scratch) {
+    Cluster& cluster = clusters_[k];
+    scratch.features.clear();
+    scratch.sums.clear();
+    merge_sums({cluster.features, cluster.sums, 0, cluster.features.size()},
+               {features, sums, size_t(begin), size_t(end)}, scratch.features, scratch.sums);
+    // Copied, so that clusters do not end up with the room of the largest one.
+    FixedSums::tighten(cluster.features, scratch.features);
+    cluster.sums.assign_tightly(scratch.sums);
+    cluster.fixed_weight.add(weight);
+    cluster.weight = scales_.weight.value(cluster.fixed_weight);
+}
+
+UpdateStats ClusterSums::apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads) {
+    UpdateStats stats;
+    stats.moved = delta.moved;
+    stats.shift.assign(size(), 0.0);
+    std::vector<Scratch> scratches(std::max(n_threads, 1));
+    parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
+        const int64_t begin = delta.begin[k], end = delta.begin[k + 1];
+        if (begin == end && delta.weights[k].zero()) return;
+        add(k, delta.features, delta.sums, begin, end, delta.weights[k], scratches[thread]);
+        move_center(k, centers, stats);
+    });
+    stats.cost = cost(scatter);
+    return stats;
+}
+
+Center ClusterSums::mean_of(const Cluster& cluster) const {
     Center mean;
     mean.features = cluster.features;
     mean.values.resize(cluster.sums.size());
     for (size_t e = 0; e < cluster.sums.size(); ++e)
-        mean.values[e] = scales_[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
+        mean.values[e] = scales_.features[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
     return mean;
 }
 
-template <class View>
-Center Sums::sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch, bool poll) {
+void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats) {
+    move_center(k, clusters_[k].weight, mean_of(clusters_[k]), centers, stats);
+}
+
+void ClusterSums::move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats) {
     Cluster& cluster = clusters_[k];
-    if (scratch.sums.empty()) scratch.sums.resize(rows_.n_features());
-    for (int64_t c = members.begin[k]; c < members.begin[k + 1]; ++c) {
-        const double weight = weight_of(members.ids[c]);
-        if (poll && c % 256 == 0) poll_interrupt();
-        cluster.weight += weight;
-        const auto row = view.row(members.ids[c]);
-        for (int64_t e = 0; e < row.size; ++e) {
-            scratch.sums[row.features[e]] += weight * double(row.values[e]);
-            scratch.touched.insert(row.features[e]);
-        }
-    }
-    Center mean;
-    scratch.touched.drain([&](int32_t feature) {
-        if (scratch.sums[feature] == 0) return;
-        mean.features.push_back(feature);
-        mean.values.push_back(scratch.sums[feature] / cluster.weight);
-        scratch.sums[feature] = 0;
-    });
-    return mean;
-}
-
-UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads) {
-    UpdateStats stats;
-    stats.shift.assign(size(), 0.0);
-    take_new_rows(n_rows);
-    if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
-    // Sums that are not in fixed point depend on the order of the rows: these are added in one go.
-    const std::vector<int64_t> ends =
-        fixed_point_ ? rows_.chunk_ends(n_rows) : std::vector<int64_t>{n_rows};
-    std::vector<char> changed(size(), 0);
-    int64_t begin = 0;
-    for (const int64_t end : ends) {
-        Changes changes = take_changes(labels, begin, end, stats);
-        will_need(changes, begin, end);
-        if (!fixed_point_) changes = members_of_changed(labels, changes);
-        std::visit(
-            [&](const auto& view) {
-                parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
-                    Scratch& scratch = scratches_[thread];
-                    if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
-                    if (changes.begin[k] < changes.begin[k + 1]) {
-                        changed[k] = 1;
-                        if (!fixed_point_)
-                            return move_center(k, sum_anew(view, changes, k, scratch, thread == 0), centers, stats);
-                        add_changes(view, changes, k, scratch, thread == 0);
-                    }
-                    if (fixed_point_ && changed[k] && end == ends.back())
-                        move_center(k, mean_of(clusters_[k]), centers, stats);
-                });
-            },
-            rows_.matrix());
-        begin = end;
-    }
-    stats.cost = cost();
-    give_back(stats.moved, centers.nnz());
-    return stats;
-}
-
-// When many rows move most centers get other sizes, and what they leave lies between those of others.
-void Sums::give_back(int64_t moved, int64_t nnz) const {
-    constexpr int64_t kWorth = 1 << 20;
-    if (nnz < kWorth || moved * 10 < n_rows()) return;
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
-}
-
-void Sums::move_center(int64_t k, Center mean, Centers& centers, UpdateStats& stats) {
-    clusters_[k].explained = 0;
-    if (!(clusters_[k].weight > 0)) return;
+    cluster.weight = weight;
+    cluster.explained = 0;
+    if (!(cluster.weight > 0)) return;
     mean.compute_norm();
-    clusters_[k].mean_norm2 = mean.norm2;
+    cluster.mean_norm2 = mean.norm2;
     if (!in_space(metric_, [&](auto space) { return space.has_place(mean.norm2); })) return;
-    Center center = place(std::move(mean), clusters_[k]);
+    Center center = place(std::move(mean), cluster);
     stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
     centers.items[k] = std::move(center);
 }
 
 // The center that a mean makes, and what it takes off the scatter.
-Center Sums::place(Center mean, Cluster& cluster) const {
-    const auto spread = [this](const Center& center) { return squared_spread(as_row(center)); };
+Center ClusterSums::place(Center mean, Cluster& cluster) const {
+    const auto spread = [this](const Center& center) { return spread_(as_row(center)); };
     return in_space(metric_, [&](auto space) {
         if (!limit_.active()) {
             const double length = std::sqrt(mean.norm2);
@@ -287,16 +156,247 @@ Center Sums::place(Center mean, Cluster& cluster) const {
     });
 }
 
-std::vector<double> Sums::mean_norm2() const {
+std::vector<double> ClusterSums::mean_norm2() const {
     std::vector<double> out;
     for (const Cluster& cluster : clusters_) out.push_back(cluster.mean_norm2);
     return out;
 }
 
-double Sums::cost() const {
+double ClusterSums::cost(double scatter) const {
     double explained = 0;
     for (const Cluster& cluster : clusters_) explained += cluster.explained;
-    return std::max(0.0, scatter() - explained);
+    return std::max(0.0, scatter - explained);
+}
+
+// --- the side of the rows ---
+
+RowSums::RowSums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
+                 Metric metric)
+    : rows_(rows), columns_(columns), weights_(weights), n_clusters_(n_clusters), metric_(metric), spread_(columns) {}
+
+void RowSums::take_new_rows(int64_t n) {
+    const int64_t known = int64_t(labels_.size());
+    if (known == n) return;
+    labels_.resize(n, -1);
+    const bool about_mean = in_space(metric_, [](auto space) { return space.kScatterAboutMean; });
+    if (!about_mean) {
+        in_space(metric_, [&](auto space) {
+            for (int64_t i = known; i < n; ++i) scatter_.add(weight_of(i) * space.baseline(rows_.norm2()[i]));
+        });
+    } else if (known == 0 && n == columns_.n_rows) {
+        scatter_.add(columns_.scatter);
+    } else {
+        std::visit(
+            [&](const auto& view) {
+                for (int64_t i = known; i < n; ++i) scatter_.add(weight_of(i) * spread_(view.row(i)));
+            },
+            rows_.matrix());
+    }
+}
+
+void RowSums::assume(const int32_t* labels, int64_t n_rows) { labels_.assign(labels, labels + n_rows); }
+
+RowSums::Changes RowSums::take_changes(const int32_t* labels, int64_t begin, int64_t end, int64_t& moved) {
+    auto visit_changes = [&](const auto& note) {
+        for (int64_t i = begin; i < end; ++i) {
+            if (labels[i] == labels_[i]) continue;
+            if (labels[i] >= 0) note(labels[i], i);
+            if (labels_[i] >= 0) note(labels_[i], ~i);
+        }
+    };
+    Changes changes = group_ids(n_clusters_, visit_changes);
+    for (int64_t i = begin; i < end; ++i) moved += labels[i] != labels_[i];
+    std::copy(labels + begin, labels + end, labels_.begin() + begin);
+    return changes;
+}
+
+RowSums::Changes RowSums::members_of_changed(const int32_t* labels, const Changes& changes) const {
+    std::vector<char> changed(n_clusters_);
+    for (int64_t k = 0; k < n_clusters_; ++k) changed[k] = changes.begin[k] < changes.begin[k + 1];
+    return group_ids(n_clusters_, [&](const auto& note) {
+        for (int64_t i = 0; i < int64_t(labels_.size()); ++i)
+            if (labels[i] >= 0 && changed[labels[i]]) note(labels[i], i);
+    });
+}
+
+void RowSums::will_need(const Changes& changes, int64_t begin, int64_t end) const {
+    if (!rows_.streamed()) return;
+    // Pages hold several rows: where many changed all are asked for at once.
+    constexpr int64_t kFew = 16;
+    if (int64_t(changes.ids.size()) * kFew > end - begin) return rows_.will_need(begin, end);
+    for (const int64_t id : changes.ids) {
+        const int64_t i = id >= 0 ? id : ~id;
+        rows_.will_need(i, i + 1);
+    }
+}
+
+template <class View>
+void RowSums::add_changes(const View& view, const Changes& changes, int64_t k, const SumScales& scales,
+                          Scratch& scratch, bool poll) {
+    constexpr int64_t kAhead = 4;
+    if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
+    scratch.weight = {};
+    for (int64_t c = changes.begin[k]; c < changes.begin[k + 1]; ++c) {
+        const int64_t sign = changes.ids[c] >= 0 ? 1 : -1;
+        const int64_t i = sign > 0 ? changes.ids[c] : ~changes.ids[c];
+        const double weight = weight_of(i);
+        if (poll && c % 256 == 0) poll_interrupt();
+        // The rows of a cluster lie apart.
+        if (c + kAhead < changes.begin[k + 1]) {
+            const int64_t ahead = changes.ids[c + kAhead];
+            view.prefetch(ahead >= 0 ? ahead : ~ahead);
+        }
+        scales.weight.add(scratch.weight, weight, sign);
+        const auto row = view.row(i);
+        for (int64_t e = 0; e < row.size; ++e) {
+            const auto f = row.features[e];
+            scales.features[f].add(scratch.fixed[f], weight * double(row.values[e]), sign);
+            scratch.touched.insert(f);
+        }
+    }
+    scratch.features.clear();
+    scratch.sums.clear();
+    scratch.touched.drain([&](int32_t feature) {
+        FixedSum& sum = scratch.fixed[feature];
+        if (sum.zero()) return;
+        scratch.features.push_back(feature);
+        scratch.sums.push_back(sum);
+        sum = {};
+    });
+}
+
+template <class Visit>
+void RowSums::add_up(const Changes& changes, const SumScales& scales, int n_threads, const Visit& visit) {
+    if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks(n_clusters_, n_threads, [&](int64_t k, int thread) {
+                Scratch& scratch = scratches_[thread];
+                const bool changed = changes.begin[k] < changes.begin[k + 1];
+                if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
+                if (changed) add_changes(view, changes, k, scales, scratch, thread == 0);
+                visit(k, changed, scratch);
+            });
+        },
+        rows_.matrix());
+}
+
+SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads) {
+    SumDelta delta;
+    labels_.resize(n_rows, -1);
+    std::vector<std::vector<int32_t>> features(n_clusters_);
+    std::vector<FixedSums> sums(n_clusters_);
+    delta.weights.resize(n_clusters_);
+    int64_t begin = 0;
+    for (const int64_t end : rows_.chunk_ends(n_rows)) {
+        const Changes changes = take_changes(labels, begin, end, delta.moved);
+        will_need(changes, begin, end);
+        add_up(changes, scales, n_threads, [&](int64_t k, bool changed, Scratch& scratch) {
+            if (!changed) return;
+            delta.weights[k].add(scratch.weight);
+            ClusterSums::Scratch& both = scratch.merging;
+            both.features.clear();
+            both.sums.clear();
+            merge_sums({features[k], sums[k], 0, features[k].size()},
+                       {scratch.features, scratch.sums, 0, scratch.features.size()}, both.features, both.sums);
+            FixedSums::tighten(features[k], both.features);
+            sums[k].assign_tightly(both.sums);
+        });
+        begin = end;
+    }
+    delta.begin.assign(1, 0);
+    for (int64_t k = 0; k < n_clusters_; ++k) {
+        delta.features.insert(delta.features.end(), features[k].begin(), features[k].end());
+        delta.sums.append(sums[k], 0, sums[k].size());
+        delta.begin.push_back(int64_t(delta.features.size()));
+        features[k] = {};
+        sums[k] = {};
+    }
+    return delta;
+}
+
+template <class View>
+std::pair<double, Center> RowSums::sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch,
+                                            bool poll) {
+    double total = 0;
+    if (scratch.real.empty()) scratch.real.resize(rows_.n_features());
+    for (int64_t c = members.begin[k]; c < members.begin[k + 1]; ++c) {
+        const double weight = weight_of(members.ids[c]);
+        if (poll && c % 256 == 0) poll_interrupt();
+        total += weight;
+        const auto row = view.row(members.ids[c]);
+        for (int64_t e = 0; e < row.size; ++e) {
+            scratch.real[row.features[e]] += weight * double(row.values[e]);
+            scratch.touched.insert(row.features[e]);
+        }
+    }
+    Center mean;
+    scratch.touched.drain([&](int32_t feature) {
+        if (scratch.real[feature] == 0) return;
+        mean.features.push_back(feature);
+        mean.values.push_back(scratch.real[feature] / total);
+        scratch.real[feature] = 0;
+    });
+    return {total, std::move(mean)};
+}
+
+// --- both ---
+
+UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads) {
+    UpdateStats stats;
+    stats.shift.assign(size(), 0.0);
+    rows_.take_new_rows(n_rows);
+    if (clusters_.scales().fixed_point) {
+        const std::vector<int64_t> ends = rows_.rows_.chunk_ends(n_rows);
+        std::vector<char> changed_before(size(), 0);
+        int64_t begin = 0;
+        for (const int64_t end : ends) {
+            const RowSums::Changes changes = rows_.take_changes(labels, begin, end, stats.moved);
+            rows_.will_need(changes, begin, end);
+            rows_.add_up(changes, clusters_.scales(), n_threads, [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
+                if (changed) {
+                    changed_before[k] = 1;
+                    clusters_.add(k, scratch.features, scratch.sums, 0, int64_t(scratch.features.size()),
+                                  scratch.weight, scratch.merging);
+                }
+                if (changed_before[k] && end == ends.back()) clusters_.move_center(k, centers, stats);
+            });
+            begin = end;
+        }
+    } else {
+        sum_anew(labels, n_rows, centers, n_threads, stats);
+    }
+    stats.cost = clusters_.cost(scatter());
+    give_back(stats.moved, centers.nnz());
+    return stats;
+}
+
+// When many rows move most centers get other sizes, and what they leave lies between those of others.
+void Sums::give_back(int64_t moved, int64_t nnz) const {
+    constexpr int64_t kWorth = 1 << 20;
+    if (nnz < kWorth || moved * 10 < n_rows()) return;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
+// These sums depend on the order of the rows, which are added in one go.
+void Sums::sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats) {
+    const RowSums::Changes changes = rows_.take_changes(labels, 0, n_rows, stats.moved);
+    rows_.will_need(changes, 0, n_rows);
+    const RowSums::Changes members = rows_.members_of_changed(labels, changes);
+    if (int64_t(rows_.scratches_.size()) < n_threads) rows_.scratches_.resize(n_threads);
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
+                RowSums::Scratch& scratch = rows_.scratches_[thread];
+                if (scratch.touched.empty()) scratch.touched.resize(rows_.rows_.n_features());
+                if (changes.begin[k] == changes.begin[k + 1]) return;
+                auto [weight, mean] = rows_.sum_anew(view, members, k, scratch, thread == 0);
+                clusters_.move_center(k, weight, std::move(mean), centers, stats);
+            });
+        },
+        rows_.rows_.matrix());
 }
 
 }  // namespace sparsecluster

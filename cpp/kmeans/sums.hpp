@@ -1,16 +1,20 @@
 // New centers from labels. Sums are kept in fixed point, 64 bits and 64 finer ones, with a power-of-two step
 // per feature that makes overflow impossible: integer addition is exact in any order, so rows can be added
 // and taken away, by any thread and in any block, and the sums stay a function of the labels alone.
+// Rows (`RowSums`) tell by a delta what a change of labels means for the sums; deltas of rows that are elsewhere add up;
+// `ClusterSums` works them in and moves the centers. `Sums` is both, where all rows are here.
 // Where a column or the weights span more than fixed point can hold, the clusters that changed are summed
-// anew in float64, in row order: slower, and a function of the labels as well.
+// anew in float64, in row order: slower, a function of the labels as well, and only where all rows are here.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/centers.hpp"
+#include "core/column_stats.hpp"
 #include "core/features.hpp"
+#include "core/fixed.hpp"
 #include "core/groups.hpp"
 #include "core/metric.hpp"
 #include "core/rows.hpp"
@@ -18,104 +22,75 @@
 
 namespace sparsecluster {
 
-// A sum of many terms in fixed point: coarse + fine.
-struct FixedSum {
-    int64_t coarse = 0, fine = 0;
-
-    bool zero() const { return coarse == 0 && fine == 0; }
-    void add(const FixedSum& other) {
-        coarse += other.coarse;
-        fine += other.fine;
-    }
-};
-
-// Many of them. Float32 values leave nothing for the fine parts as a rule, which are kept only where one is not zero.
-class FixedSums {
-public:
-    size_t size() const { return coarse_.size(); }
-    FixedSum operator[](size_t i) const { return {coarse_[i], fine_.empty() ? 0 : fine_[i]}; }
-    void clear() {
-        coarse_.clear();
-        fine_.clear();
-    }
-    void push_back(const FixedSum& sum) {
-        if (fine_.empty() && sum.fine != 0) fine_.resize(coarse_.size(), 0);
-        if (sum.fine != 0 || !fine_.empty()) fine_.push_back(sum.fine);
-        coarse_.push_back(sum.coarse);
-    }
-    // Those of another one from `begin` to `end`.
-    void append(const FixedSums& other, size_t begin, size_t end) {
-        if (fine_.empty() && !other.fine_.empty()) fine_.resize(coarse_.size(), 0);
-        coarse_.insert(coarse_.end(), other.coarse_.begin() + begin, other.coarse_.begin() + end);
-        if (other.fine_.empty())
-            fine_.resize(fine_.empty() ? 0 : coarse_.size(), 0);
-        else
-            fine_.insert(fine_.end(), other.fine_.begin() + begin, other.fine_.begin() + end);
-    }
-    // A copy that takes no more room than it needs.
-    void assign_tightly(const FixedSums& other) {
-        tighten(coarse_, other.coarse_);
-        tighten(fine_, other.fine_);
-    }
-
-    template <class T>
-    static void tighten(std::vector<T>& to, const std::vector<T>& from) {
-        if (to.capacity() > from.size() + from.size() / 8) std::vector<T>().swap(to);
-        to.assign(from.begin(), from.end());
-    }
-
-private:
-    std::vector<int64_t> coarse_, fine_;
-};
-
-// Powers of two by exponent, -1022 .. 1023.
-struct PowersOfTwo {
-    PowersOfTwo() {
-        for (int e = -1022; e <= 1023; ++e) values[e + 1022] = std::ldexp(1.0, e);
-    }
-    double operator()(int exponent) const { return values[exponent + 1022]; }
-    double values[2046];
-};
-inline const PowersOfTwo power_of_two;
-
-// How terms of one kind become fixed point: multiplied by two to these exponents, which is exact.
-struct FixedScale {
-    int16_t coarse = 0, fine = 0;
-
-    FixedScale() = default;
-    // For `count` terms of magnitude up to `largest`.
-    FixedScale(double largest, double count);
-    // Whether terms as small as `smallest` keep all digits of a double.
-    bool holds(double smallest) const;
-    void add(FixedSum& sum, double term, int64_t sign) const;
-    double value(const FixedSum& sum) const {
-        return (double(sum.coarse) + double(sum.fine) * power_of_two(-fine)) * power_of_two(-coarse);
-    }
-};
-
 struct UpdateStats {
     int64_t moved = 0;          // rows that changed cluster since the last update
     std::vector<double> shift;  // per center, how far it moved
     double cost = 0;            // weighted sum of squared distances of the rows to the new centers
 };
 
-class Sums {
-public:
-    // `weights` may be null; it must outlive this object, as must `columns`.
-    Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
-         Metric metric, CenterLimit limit = {});
+// The steps of the sums.
+struct SumScales {
+    FixedScale weight;
+    std::vector<FixedScale> features;
+    bool fixed_point = true;  // whether fixed point holds all digits
 
-    // Accounts for the labels (-1: in no cluster) and moves the centers to where the means have them, within the limit.
-    // A cluster without weight, or whose mean has no place, keeps its center.
-    // The first `n_rows` rows take part: not fewer than in the last call.
-    UpdateStats update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads);
+    explicit SumScales(const ColumnStats& columns);
+};
+
+// What changes of labels add to the sums of the clusters.
+struct SumDelta {
+    int64_t moved = 0;               // rows that changed cluster
+    std::vector<int64_t> begin;      // per cluster, into features and sums; one more than there are clusters
+    std::vector<int32_t> features;   // of a cluster: ascending
+    FixedSums sums;
+    std::vector<FixedSum> weights;   // per cluster
+
+    int64_t n_clusters() const { return int64_t(weights.size()); }
+};
+// The delta of both.
+SumDelta merged(const SumDelta& one, const SumDelta& other);
+
+// Squared distance of a row to the mean of all rows.
+class Spread {
+public:
+    explicit Spread(const ColumnStats& columns) : columns_(columns) {
+        for (double value : columns.mean) mean_norm2_ += value * value;
+    }
+    template <class V, class I>
+    double operator()(const Row<V, I>& row) const;
+
+private:
+    const ColumnStats& columns_;
+    double mean_norm2_ = 0;
+};
+
+// The sums of the clusters, and the centers that they make. `columns` must outlive this object.
+class ClusterSums {
+public:
+    ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit = {});
 
     int64_t size() const { return int64_t(clusters_.size()); }
-    int64_t n_rows() const { return int64_t(labels_.size()); }  // that took part so far
+    // Works a delta in and moves the centers to where the means have them, within the limit. A cluster without
+    // weight, or whose mean has no place, keeps its center. `scatter`: what the cost is a difference from, of all rows
+    // that take part (see metric.hpp).
+    UpdateStats apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads);
     // Squared norms of the means.
     std::vector<double> mean_norm2() const;
-    // What the cost is a difference from, of the rows that were seen so far (see metric.hpp).
-    double scatter() const { return scatter_; }
+    double cost(double scatter) const;
+
+    // The same cluster by cluster; different clusters by any thread.
+    struct Scratch {
+        std::vector<int32_t> features;
+        FixedSums sums;
+    };
+    // Those features from `begin` to `end`.
+    void add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin, int64_t end,
+             const FixedSum& weight, Scratch& scratch);
+    void move_center(int64_t k, Centers& centers, UpdateStats& stats);
+    // For sums that are not in fixed point.
+    void move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats);
+
+    const SumScales& scales() const { return scales_; }
 
 private:
     struct Cluster {
@@ -126,47 +101,92 @@ private:
         double mean_norm2 = 0;
         double explained = 0;  // what the center takes off the scatter
     };
+    Center mean_of(const Cluster& cluster) const;
+    Center place(Center mean, Cluster& cluster) const;
+
+    SumScales scales_;
+    Spread spread_;
+    Metric metric_;
+    CenterLimit limit_;
+    std::vector<Cluster> clusters_;
+};
+
+// Changes of the labels of rows. `weights` may be null; it must outlive this object, as must rows and columns.
+class RowSums {
+public:
+    RowSums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters, Metric metric);
+
+    int64_t n_rows() const { return int64_t(labels_.size()); }  // that took part so far
+    int64_t n_clusters() const { return n_clusters_; }
+    // What these labels (-1: in no cluster) change, against those of the last call; at first no row is in a cluster.
+    // In fixed point only. The first `n_rows` rows take part: not fewer than in the last call.
+    SumDelta delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads);
+    // Takes these labels for those of the last call.
+    void assume(const int32_t* labels, int64_t n_rows);
+
+private:
+    friend class Sums;
     struct Scratch {
         std::vector<FixedSum> fixed;  // per feature, zero between clusters
-        std::vector<int32_t> features;  // of the cluster that is being merged,
-        FixedSums merged;               // and its sums
-        std::vector<double> sums;     // the same where clusters are summed anew
+        std::vector<double> real;     // the same where clusters are summed anew
         FeatureSet touched;
+        std::vector<int32_t> features;  // of the cluster that was added up,
+        FixedSums sums;                 // and its sums
+        FixedSum weight;
+        ClusterSums::Scratch merging;
     };
     using Changes = Groups;  // by cluster; i: row i comes; ~i: row i goes
 
     void take_new_rows(int64_t n_rows);
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
-    Changes take_changes(const int32_t* labels, int64_t begin, int64_t end, UpdateStats& stats);
-    Changes members_of_changed(const int32_t* labels, const Changes& changes);
+    Changes take_changes(const int32_t* labels, int64_t begin, int64_t end, int64_t& moved);
+    Changes members_of_changed(const int32_t* labels, const Changes& changes) const;
     // Asks for the rows that changed, where they come from a file.
     void will_need(const Changes& changes, int64_t begin, int64_t end) const;
+    // Calls with every cluster that changed, after its changes were added up in the scratch.
+    template <class Visit>
+    void add_up(const Changes& changes, const SumScales& scales, int n_threads, const Visit& visit);
     template <class View>
-    void add_changes(const View& view, const Changes& changes, int64_t k, Scratch& scratch, bool poll);
-    Center mean_of(const Cluster& cluster) const;
-    void move_center(int64_t k, Center mean, Centers& centers, UpdateStats& stats);
+    void add_changes(const View& view, const Changes& changes, int64_t k, const SumScales& scales, Scratch& scratch,
+                     bool poll);
     template <class View>
-    Center sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch, bool poll);
-    // Squared distance to the mean of all rows.
-    template <class V, class I>
-    double squared_spread(const Row<V, I>& row) const;
-    Center place(Center mean, Cluster& cluster) const;
-    double cost() const;
-    void give_back(int64_t moved, int64_t nnz) const;
+    std::pair<double, Center> sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch,
+                                       bool poll);
 
     const Rows& rows_;
     const ColumnStats& columns_;
     const double* weights_;
+    int64_t n_clusters_;
     Metric metric_;
-    CenterLimit limit_;
-    double scatter_ = 0;
-    bool fixed_point_ = true;
-    double mean_norm2_ = 0;
-    FixedScale weight_scale_;
-    std::vector<FixedScale> scales_;  // per feature
+    Spread spread_;
+    ExactSum scatter_;                // of rows that `Sums` took
     std::vector<int32_t> labels_;     // those that the sums stand for
-    std::vector<Cluster> clusters_;
     std::vector<Scratch> scratches_;  // per thread
+};
+
+// Both, where all rows are here.
+class Sums {
+public:
+    Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters, Metric metric,
+         CenterLimit limit = {})
+        : rows_(rows, columns, weights, n_clusters, metric), clusters_(columns, n_clusters, metric, limit) {}
+
+    // Accounts for the labels (-1: in no cluster) and moves the centers.
+    // The first `n_rows` rows take part: not fewer than in the last call.
+    UpdateStats update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads);
+
+    int64_t size() const { return clusters_.size(); }
+    int64_t n_rows() const { return rows_.n_rows(); }
+    std::vector<double> mean_norm2() const { return clusters_.mean_norm2(); }
+    // What the cost is a difference from, of the rows that took part so far.
+    double scatter() const { return rows_.scatter_.value(); }
+
+private:
+    void sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats);
+    void give_back(int64_t moved, int64_t nnz) const;
+
+    RowSums rows_;
+    ClusterSums clusters_;
 };
 
 }  // namespace sparsecluster

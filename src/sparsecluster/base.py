@@ -99,6 +99,13 @@ class SparseEstimator(BaseEstimator):
             self._entered = found
         return rows
 
+    def _enter_unread(self, rows: Rows) -> None:
+        """Take the columns of rows that are fitted elsewhere."""
+        before = self._take_columns()
+        self._check_columns(rows, reset=True)
+        self._entered = self._take_columns()
+        self.__dict__.update(before)
+
     def _take_columns(self) -> dict[str, Any]:
         """What scikit-learn's checks know of the columns, taken away."""
         return {name: self.__dict__.pop(name) for name in SET_BY_CHECKS if name in self.__dict__}

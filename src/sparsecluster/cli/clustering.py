@@ -24,7 +24,7 @@ MINIBATCH = Group("Mini-batches (with --minibatch)", sort_key=3)
 # Parameters that a command has by another name, and those that only a program can use: a command
 # shows progress of its own, has all rows at hand, and counts the rows of each cluster.
 BY_HAND = ("n_clusters", "init", "init_options", "random_state", "n_threads")
-IN_PYTHON = ("verbose", "callback", "copy_x", "grow_features", "compute_labels")
+IN_PYTHON = ("verbose", "callback", "copy_x", "grow_features", "compute_labels", "executor")
 # What an option needs to have an effect: another option, or one of its values.
 NEEDS = {
     "zero_rows": ("metric", "cosine"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.clusters import (
@@ -21,6 +22,7 @@ from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending
 from sparsecluster.cli.models import check_data
 from sparsecluster.cli.options import (
+    RUNNING,
     Clusters,
     Preparing,
     Reading,
@@ -58,6 +60,8 @@ def fit(
     ] = "weight",
     minibatch: Annotated[bool, Parameter(negative=())] = False,
     seed: Seed = None,
+    dask: Annotated[str | None, Parameter(group=RUNNING)] = None,
+    workers: Annotated[int | None, Parameter(group=RUNNING, validator=Number(gte=1))] = None,
     init: Annotated[str, Parameter(group=STARTING)] = "k-means++",
     starting: Starting = Starting(),
     clustering: Clustering = Clustering(),
@@ -87,6 +91,11 @@ def fit(
         Work on batches of rows: less time, at nearly the same cost.
     seed
         The random state: the same seed gives the same clusters.
+    dask
+        Cluster on the workers of the Dask scheduler at this address (tcp://host:8786). The data are
+        a store that all of them see, under the same path.
+    workers
+        Cluster in so many worker processes on this machine, from a store.
     init
         How to start: the name of a method, or a file (.npz, .npy) with one center per row.
     """
@@ -94,6 +103,7 @@ def fit(
 
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
+    executor = _executor(dask, workers, minibatch=minibatch)
     centers = init if Path(init).suffix in (".npz", ".npy") else None
     inputs = Inputs(data)
     check_outputs(
@@ -112,6 +122,8 @@ def fit(
         "random_state": seed,
         "n_threads": running.threads,
     }
+    if executor is not None:
+        given["executor"] = executor
     estimator = _estimator(given, minibatch)
     preparing.transformer()
     if centers:
@@ -120,6 +132,11 @@ def fit(
         begun = time.perf_counter()
         rows = read_rows(inputs, reading, preparing, running, screen)
         check_terms(rows, terms_by)
+        if executor is not None and not rows.in_file:
+            raise ValueError(
+                f"{'--workers' if dask is None else '--dask'} needs a store that all workers see: "
+                f"make one with `sparsecluster convert`."
+            )
         started = time.perf_counter()
         with screen.progress("seeding") as show:
             n_runs = 1 if minibatch else estimator.n_starts
@@ -203,6 +220,16 @@ def read_and_fit(
             estimator.fit(rows)
         estimator.callback = None
     return rows, {"reading": started - begun, "total": time.perf_counter() - started}
+
+
+def _executor(dask: str | None, workers: int | None, *, minibatch: bool) -> str | int | None:
+    """Who is to compute; None for this process."""
+    if dask is not None and workers is not None:
+        raise ValueError("--dask cannot be combined with --workers: its workers are there.")
+    if minibatch and (dask is not None or workers is not None):
+        option = "--workers" if dask is None else "--dask"
+        raise ValueError(f"{option} cannot be combined with --minibatch.")
+    return workers if dask is None else dask
 
 
 def _estimator(given: dict[str, Any], minibatch: bool) -> Any:

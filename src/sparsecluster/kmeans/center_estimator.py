@@ -244,6 +244,11 @@ class CenterEstimator(
 
     def _rows_to_fit(self, X: Any) -> Rows:
         rows = self._points(X, reset=True)
+        self._check_n_rows(rows)
+        return rows
+
+    def _check_n_rows(self, rows: Rows) -> None:
+        """Refuse fewer rows than clusters; warn of starts that will not be tried."""
         if rows.n_rows < self.n_clusters:
             raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={self.n_clusters}.")
         if not isinstance(self.n_init, str) and self._n_init < self.n_init:
@@ -251,9 +256,8 @@ class CenterEstimator(
                 f"Explicit initial center position passed: performing only one init in "
                 f"{type(self).__name__} instead of n_init={self.n_init}.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return rows
 
     @property
     def _n_init(self) -> int:

@@ -19,9 +19,10 @@ from sklearn.base import clone
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.empty import refill
-from sparsecluster.kmeans.loop import Loop, Task, drop_clusters
+from sparsecluster.kmeans.loop import Loop, Task
 from sparsecluster.kmeans.runs import Runs
 from sparsecluster.kmeans.state import RunState
+from sparsecluster.kmeans.work import drop_clusters
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.resources import threads_for
 from sparsecluster.rows.rows import Rows

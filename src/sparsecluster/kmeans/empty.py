@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -28,35 +29,66 @@ def refill(
     Returns the rows that moved and the clusters that stay empty, for lack of rows that do not lie
     on their center. A row that is alone in its cluster stays.
     """
-    sizes = _sizes(labels, weights, centers.n_clusters)
-    empty = list(np.flatnonzero(sizes == 0))
-    if not empty:
+    sizes = sizes_of(labels, weights, centers.n_clusters)
+    if sizes.all():
         return [], []
+    setting = replace(setting, weights=weights)
+    few = most_candidates(sizes)
+    found, ranks = candidates(rows, centers, labels, setting, count=few)
+    moves, hopeless = fill(sizes, found, ranks, labels[found])
+    for row, cluster in moves:
+        labels[row] = cluster
+    return [row for row, _ in moves], hopeless
+
+
+def most_candidates(sizes: np.ndarray) -> int:
+    """Rows that have to be known to fill the empty clusters: one for each, and as many as may be
+    alone in their clusters by then."""
+    return int(np.count_nonzero(sizes == 0)) + len(sizes)
+
+
+def candidates(
+    rows: Rows, centers: _core.Centers, labels: np.ndarray, setting: Setting, *, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `count` rows that are farthest from their centers, farthest first, and their ranks;
+    equally far ones in their order. No row that lies on its center."""
+    weights = setting.weights
     distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
     norm2 = rows.core.norm2[: len(labels)]
     movable = distance2 > COINCIDES**2 * norm2
     if weights is not None:
         movable &= weights > 0
     movable &= setting.metric.useful(norm2)
-    candidates = np.flatnonzero(movable)
+    found = np.flatnonzero(movable)
     # Without the last digits, so that equally far rows come in their order.
-    mantissa, exponent = np.frexp(distance2[candidates])
+    mantissa, exponent = np.frexp(distance2[found])
     ranked = np.ldexp(np.rint(mantissa * 2.0**40), exponent)
-    farthest = candidates[np.argsort(-ranked, kind="stable")]
-    moved: list[int] = []
-    for row in farthest:
+    order = np.argsort(-ranked, kind="stable")[:count]
+    return found[order], ranked[order]
+
+
+def fill(
+    sizes: np.ndarray, rows: np.ndarray, ranks: np.ndarray, labels: np.ndarray
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """Which of these rows, of these labels, go to which of the clusters that are empty; and the
+    clusters that stay empty. By rank, and of equals the first row."""
+    sizes, labels = sizes.copy(), labels.copy()
+    empty = list(np.flatnonzero(sizes == 0))
+    moves: list[tuple[int, int]] = []
+    for at in np.lexsort((rows, -ranks)):
         if not empty:
             break
-        if sizes[labels[row]] <= 1:
+        if sizes[labels[at]] <= 1:
             continue
-        sizes[labels[row]] -= 1
-        labels[row] = empty.pop(0)
-        sizes[labels[row]] = 1
-        moved.append(int(row))
-    return moved, [int(cluster) for cluster in empty]
+        sizes[labels[at]] -= 1
+        cluster = int(empty.pop(0))
+        sizes[cluster] = 1
+        moves.append((int(rows[at]), cluster))
+    return moves, [int(cluster) for cluster in empty]
 
 
-def _sizes(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
+def sizes_of(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
+    """How many rows with weight each cluster has."""
     sizes = np.zeros(n_clusters, dtype=np.int64)
     # A part at a time, because numpy counts on a copy of 64 bits.
     for begin in range(0, len(labels), PART):

@@ -18,31 +18,17 @@ from sparsecluster.kmeans.embedded import FINISHES, EmbeddedFit, check_embedding
 from sparsecluster.kmeans.keeping import keeping
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.merging import MergingEstimator
-from sparsecluster.kmeans.runs import Runs, warn_unless_converged
+from sparsecluster.kmeans.remote import RemoteRows, open_rows
+from sparsecluster.kmeans.runs import DECIDING, Runs, warn_unless_converged
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.parameters import Anything, By, Choice, Flag, integer
 from sparsecluster.rows.rows import Rows
+from sparsecluster.run.dask import check_executor
 from sparsecluster.run.history import Callback
 from sparsecluster.storage.checkpoint import fingerprint, seconds
 from sparsecluster.storage.fields import TEXT
-
-# The parameters that a result depends on.
-DECIDING = (
-    "n_clusters",
-    "metric",
-    "zero_rows",
-    "init",
-    "init_options",
-    "n_init",
-    "size_min",
-    "size_max",
-    "refine",
-    "max_iter",
-    "tol",
-    "random_state",
-)
 
 
 class KMeans(MergingEstimator):
@@ -107,6 +93,11 @@ class KMeans(MergingEstimator):
     n_threads : int or None, default=None
         Threads to use; by default all CPUs of the process, within threadpoolctl's limits. The
         results do not depend on it.
+    executor : Client, str, int or None, default=None
+        Who computes: this process; or the workers of a dask.distributed Client, of the scheduler at
+        an address, or so many worker processes here. X is then a store that all of them see. The
+        results are the same to the bit, and a worker that is lost costs only time. Centers to start
+        from are found by this process.
     memory_limit : int, str or None, default=None
         Bytes (or "2GB", "500 MiB") that a fit may take beyond its data; by default half of the
         memory that is free. It covers Elkan's bounds, the SIMD rows of the centers and the copy of
@@ -189,6 +180,7 @@ class KMeans(MergingEstimator):
         "finish": Choice(FINISHES),
         "checkpoint_every": By(seconds),
         "copy_x": Flag(),
+        "executor": By(check_executor),
     }
     _fitted = CenterEstimator._fitted | {"algorithm_": TEXT}
 
@@ -211,6 +203,7 @@ class KMeans(MergingEstimator):
         tol: float = 1e-4,
         random_state: Any = None,
         n_threads: int | None = None,
+        executor: Any = None,
         memory_limit: int | str | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -234,6 +227,7 @@ class KMeans(MergingEstimator):
         self.tol = tol
         self.random_state = random_state
         self.n_threads = n_threads
+        self.executor = executor
         self.memory_limit = memory_limit
         self.verbose = verbose
         self.callback = callback
@@ -247,6 +241,9 @@ class KMeans(MergingEstimator):
             self.size_min, self.size_max, algorithm=self.algorithm, refine=self.refine
         )
         check_embedding(self.embedding, self.n_clusters, self.init)
+        for name in ("size_min", "size_max", "refine", "embedding"):
+            if self.executor is not None and getattr(self, name) is not None:
+                raise ValueError(f"{name} cannot be combined with executor.")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
@@ -268,6 +265,9 @@ class KMeans(MergingEstimator):
         """
         started = time.perf_counter()
         self.check_parameters()
+        if self.executor is not None:
+            with open_rows(self, X, sample_weight) as remote:
+                return self._fit_remotely(remote, feature_names, started)
         rows = self._rows_to_fit(X)
         bounds = sizes.bounds_of(self.size_min, self.size_max, rows.n_rows, self.n_clusters)
         weights = check_weights(sample_weight, rows)
@@ -308,16 +308,36 @@ class KMeans(MergingEstimator):
         same_fit = {} if self.checkpoint is None else fingerprint(deciding, rows, weights)
         best = self._best_run(task, init, embedded, same_fit)
         self._remember(rows, names)
-        self.algorithm_, self.metric_ = algorithm, self.metric
-        self._set_centers(shown(best.centers))
-        self.labels_ = best.labels
-        self.cluster_weights_ = cluster_weights(best.labels, weights, self.n_clusters_)
-        self.inertia_ = best.inertia
         self.objective_ = setting.metric.objective(best.inertia, rows.core.norm2, weights)
-        self._set_history(best.history, best.converged, best.seeding_seconds, started)
+        self._take(best, task, started)
         if embedded is not None:
             self.seconds_ = {"embedding": embedded.seconds, **self.seconds_}
         return self
+
+    def _fit_remotely(self, remote: RemoteRows, feature_names: Any, started: float) -> KMeans:
+        """Cluster rows that workers have."""
+        rows = remote.stored
+        self._check_n_rows(rows)
+        names = check_feature_names(feature_names, rows.n_features)
+        task = remote.task(self.max_iter, self.tol, check_random_state(self.random_state))
+        deciding = {name: getattr(self, name) for name in DECIDING}
+        same_fit = {} if self.checkpoint is None else remote.fingerprint(deciding)
+        self._enter_unread(rows)
+        best = self._best_run(task, self.init, None, same_fit)
+        self._remember(rows, names)
+        self.objective_ = remote.objective(best.inertia)
+        self._take(best, task, started)
+        return self
+
+    def _take(self, best: RunState, task: Task, started: float) -> None:
+        """Make the end of a run that of the fit."""
+        self.algorithm_, self.metric_ = task.algorithm, self.metric
+        self._set_centers(task.shown(best.centers))
+        self.labels_ = best.labels
+        weights = task.setting.weights
+        self.cluster_weights_ = cluster_weights(best.labels, weights, self.n_clusters_)
+        self.inertia_ = best.inertia
+        self._set_history(best.history, best.converged, best.seeding_seconds, started)
 
     def _set_centers(self, centers: Any) -> None:
         self.cluster_centers_ = centers

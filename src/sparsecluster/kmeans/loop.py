@@ -6,21 +6,22 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.assignment import make_assigner
-from sparsecluster.kmeans.empty import refill, warn_if_fewer
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.sizes import SizeBounds
 from sparsecluster.kmeans.state import RunState
+from sparsecluster.kmeans.work import LocalWork
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord
+
+if TYPE_CHECKING:
+    from sparsecluster.kmeans.remote import RemoteRows
 
 # An update gives the cost as a difference from the total scatter; below this share of it, too few
 # digits are left.
@@ -40,6 +41,7 @@ class Task:
     tolerance: float = 0.0  #: of the sum of the squared shifts of the centers (eq. A.1)
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
     run: int = 0  #: its number among the runs of a fit
+    remote: RemoteRows | None = None  #: the rows, where workers have them
     space: str = "original"  #: of the rows; "embedded" where they are not those of the user
     #: centers as the user sees them
     shown: Callable[[sp.csr_array], Any] = lambda centers: centers
@@ -52,6 +54,14 @@ class Task:
             centers = self.lift(labels, centers.n_clusters)
         return self.shown(centers_.from_core(centers))
 
+    def measured(self, state: RunState) -> RunState:
+        """A state with its inertia."""
+        if self.remote is None:
+            return state.measured(self.rows, self.setting)
+        centers = centers_.to_core(state.centers)
+        inertia = self.remote.work(centers, state).cost(centers, self.rows.n_rows)
+        return replace(state, inertia=inertia)
+
 
 #: Called after each iteration; a true answer ends the run.
 Observer = Callable[[IterationRecord, "Loop"], Any]
@@ -62,7 +72,9 @@ def iterate(task: Task, start: RunState, observe: Observer) -> RunState:
     loop = Loop(task, start)
     while loop.goes_on:
         record = loop.step()
-        with record.showing(partial(task.show, loop.centers, loop.labels), loop.labels.copy):
+        with record.showing(
+            lambda: task.show(loop.centers, loop.labels), lambda: loop.labels.copy()
+        ):
             loop.stopped = bool(observe(record, loop))
     return loop.finish()
 
@@ -75,30 +87,17 @@ class Loop:
         self.history = list(start.history)
         self._seeding_seconds = start.seeding_seconds
         self.settled = self.near = self.stopped = False
-        self._basis = start.basis
-        self._begin(centers_.to_core(start.centers))
-        self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
-        if start.labels is not None:
-            self.labels[:] = start.labels
-            # Changes no center: they came from these labels.
-            self._sums.update(self.labels, self.centers, task.setting.n_threads)
-
-    def _begin(self, centers: _core.Centers) -> None:
-        task = self.task
-        self.centers, self._shift = centers, np.zeros(0)
-        self._assigner: Any
-        if task.bounds is None:
-            self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
+        self.centers, self._shift = centers_.to_core(start.centers), np.zeros(0)
+        self._work: Any
+        if task.remote is None:
+            self._work = LocalWork(task, self.centers, start)
         else:
-            self._assigner = task.bounds.assigner(task.rows, task.setting, self._basis)
-        self._sums = _core.Sums(
-            task.rows.core,
-            task.columns,
-            task.setting.weights,
-            centers.n_clusters,
-            task.setting.metric.space,
-            task.limit,
-        )
+            self._work = task.remote.work(self.centers, start)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The label of each row; not to be changed."""
+        return self._work.labels
 
     @property
     def goes_on(self) -> bool:
@@ -109,17 +108,17 @@ class Loop:
     def step(self, n_rows: int | None = None) -> IterationRecord:
         """One iteration, of all rows or of the first ones: not fewer than before."""
         started = time.perf_counter()
-        setting, labels = self.task.setting, self.labels[:n_rows]
-        weights = None if setting.weights is None else setting.weights[: len(labels)]
-        found = self._assigner.assign(self.centers, self._shift, labels)
-        self._basis = getattr(self._assigner, "basis", None)
+        work, n_rows = self._work, self.task.rows.n_rows if n_rows is None else n_rows
+        found = work.assign(self.centers, self._shift, n_rows)
         assigned = time.perf_counter()
-        refilled = self._refill(labels, weights)
+        refilled, hopeless = work.refill(self.centers, n_rows)
+        if hopeless and n_rows == self.task.rows.n_rows:
+            self.centers, self._shift = work.drop(self.centers, hopeless), np.zeros(0)
         refilling = time.perf_counter() - assigned
-        moved, self._shift, cost = self._sums.update(labels, self.centers, setting.n_threads)
+        moved, self._shift, cost = work.update(self.centers, n_rows)
         updated = time.perf_counter()
-        if cost < FEW_DIGITS * self._sums.scatter:
-            cost = self._exact_cost(labels, weights)
+        if cost < FEW_DIGITS * work.scatter:
+            cost = work.cost(self.centers, n_rows)
         self.settled = moved == 0 and not refilled
         record = IterationRecord(
             iteration=len(self.history) + 1,
@@ -131,7 +130,7 @@ class Loop:
             algorithm=self.task.algorithm,
             path=found.path,
             run=self.task.run,
-            rows=len(labels),
+            rows=n_rows,
             skipped=found.skipped,
             center_distances=found.center_distances,
             assignment_seconds=assigned - started,
@@ -142,24 +141,12 @@ class Loop:
         self.near = record.shift <= self.task.tolerance
         return record
 
-    def _refill(self, labels: np.ndarray, weights: np.ndarray | None) -> list[int]:
-        """Rows that went into clusters that were empty; a cluster that nothing can fill goes."""
-        rows = self.task.rows
-        if self.task.bounds is not None:
-            return []  # none is empty
-        refilled, hopeless = refill(rows, self.centers, labels, weights, self.task.setting)
-        for row in refilled:
-            self._assigner.forget(row)
-        if hopeless and len(labels) == rows.n_rows:
-            self._begin(drop_clusters(self.centers, labels, hopeless))
-        return refilled
-
     def state(self) -> RunState:
         """What the run can resume from, which stays as it is when the run continues."""
         return RunState(
             centers=centers_.from_core(self.centers),
             labels=self.labels.copy(),
-            basis=self._basis,
+            basis=self._work.basis,
             history=list(self.history),
             seeding_seconds=self._seeding_seconds,
         )
@@ -168,7 +155,7 @@ class Loop:
         """Squared standard errors of the centers by these rows, and how far they moved last."""
         setting, norm2 = self.task.setting, self.task.rows.core.norm2[: len(labels)]
         share = np.ones(len(labels)) if setting.weights is None else setting.weights[: len(labels)]
-        n_clusters, mean_norm2 = self.centers.n_clusters, self._sums.mean_norm2
+        n_clusters, mean_norm2 = self.centers.n_clusters, self._work.mean_norm2
         sizes = np.bincount(labels, share, minlength=n_clusters)
         squares = np.bincount(labels, share * norm2, minlength=n_clusters)
         scatter = np.maximum(squares - sizes * mean_norm2, 0.0)
@@ -179,11 +166,12 @@ class Loop:
 
     def finish(self) -> RunState:
         """The end of the run: every label is that of the nearest center, within the bounds."""
+        n_rows = self.task.rows.n_rows
         if not self.settled:
             # The centers moved after the labels were given: give them again.
-            self._assigner.assign(self.centers, self._shift, self.labels)
-        inertia = self._exact_cost(self.labels, self.task.setting.weights)
-        del self._assigner, self._sums  # whose memory is needed for the copy of the centers
+            self._work.assign(self.centers, self._shift, n_rows)
+        inertia = self._work.cost(self.centers, n_rows)
+        self._work.finish()  # whose memory is needed for the copy of the centers
         return replace(
             self.state(),
             inertia=inertia,
@@ -191,19 +179,3 @@ class Loop:
             converged=self.settled or self.near,
             stopped=self.stopped,
         )
-
-    def _exact_cost(self, labels: np.ndarray, weights: np.ndarray | None) -> float:
-        rows, n_threads = self.task.rows, self.task.setting.n_threads
-        return _core.own_cost(rows.core, self.centers, labels, weights, n_threads)
-
-
-def drop_clusters(centers: _core.Centers, labels: np.ndarray, empty: list[int]) -> _core.Centers:
-    """Without the clusters that nothing can fill; the labels of the others change in place."""
-    warn_if_fewer(centers.n_clusters - len(empty), centers.n_clusters)
-    kept = np.setdiff1d(np.arange(centers.n_clusters), empty)
-    renumbered = np.full(centers.n_clusters, -1, dtype=np.int32)
-    renumbered[kept] = np.arange(len(kept), dtype=np.int32)
-    # Rows without weight may have been in a cluster that went; they count for nothing until the
-    # next assignment, so any label will do.
-    np.maximum(renumbered[labels], 0, out=labels)
-    return centers_.to_core(centers_.from_core(centers)[kept])

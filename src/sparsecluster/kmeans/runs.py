@@ -20,6 +20,22 @@ from sparsecluster.kmeans.state import RunState
 from sparsecluster.run import restarts
 from sparsecluster.run.history import IterationRecord, Reporter
 
+# The parameters that the result of a fit depends on.
+DECIDING = (
+    "n_clusters",
+    "metric",
+    "zero_rows",
+    "init",
+    "init_options",
+    "n_init",
+    "size_min",
+    "size_max",
+    "refine",
+    "max_iter",
+    "tol",
+    "random_state",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
@@ -37,7 +53,9 @@ class Runs:
         """The run of the lowest cost, of those from several starts."""
         n_threads = task.setting.n_threads
         # A function of the user's may not stand being called from several threads.
-        together = min(self.n_init, n_threads) if isinstance(init, str) else 1
+        # Workers do one run after the other.
+        side_by_side = isinstance(init, str) and task.remote is None
+        together = min(self.n_init, n_threads) if side_by_side else 1
 
         def run_from(run: int, n_threads: int, report: Reporter) -> RunState:
             setting = replace(
@@ -69,9 +87,8 @@ class Runs:
         state = keeper.resume(task.rows) if keeper else None
         if state is None:
             started = time.perf_counter()
-            centers = starting_centers(
-                init, task.rows, self.n_clusters, task.setting, self.init_options
-            )
+            starting = starting_centers if task.remote is None else task.remote.starting_centers
+            centers = starting(init, task.rows, self.n_clusters, task.setting, self.init_options)
             if task.bounds is not None:
                 centers = sizes.with_all_clusters(centers, self.n_clusters)
             state = RunState.at(centers, time.perf_counter() - started)
@@ -89,7 +106,7 @@ class Runs:
     ) -> RunState:
         """From a state to the end of the run."""
         if state.finished or state.refining:
-            found = state.measured(task.rows, task.setting)
+            found = task.measured(state)
         else:
 
             def observe(record: IterationRecord, loop: Loop) -> Any:

@@ -15,8 +15,8 @@ class SphericalKMeans(KMeans):
     Parameters
     ----------
     n_clusters, metric, zero_rows, init, init_options, n_init, algorithm, size_min, size_max, \
-    refine, embedding, finish, max_iter, tol, random_state, n_threads, memory_limit, verbose, \
-    callback, checkpoint, checkpoint_every, copy_x
+    refine, embedding, finish, max_iter, tol, random_state, n_threads, executor, \
+    memory_limit, verbose, callback, checkpoint, checkpoint_every, copy_x
         As for :class:`~sparsecluster.KMeans`; `init` may also be "spkm++". Centers that are given
         are taken at unit length.
 

@@ -20,8 +20,13 @@ INPUT: dict[str, Any] = {
 }
 
 
-def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
-    """Weights as float64; None where none were given, or all are one."""
+def check_weights(
+    sample_weight: Any, rows: Rows, *, max_norm2: float | None = None
+) -> np.ndarray | None:
+    """Weights as float64; None where none were given, or all are one.
+
+    `max_norm2` is that of the rows, where they are not here.
+    """
     if sample_weight is None:
         return None
     from sklearn.utils.validation import _check_sample_weight
@@ -36,7 +41,8 @@ def check_weights(sample_weight: Any, rows: Rows) -> np.ndarray | None:
         raise ValueError("sample_weight is zero for every row.")
     if np.any((weights > 0) & (weights < LEAST_WEIGHT)):
         raise ValueError(f"sample_weight has values below {LEAST_WEIGHT:g}. Scale it first.")
-    if not weights.sum() * max(1.0, rows.core.norm2.max()) <= LARGEST_NORM2:
+    largest = float(rows.core.norm2.max()) if max_norm2 is None else max_norm2
+    if not weights.sum() * max(1.0, largest) <= LARGEST_NORM2:
         raise ValueError(
             "sample_weight is too large: its sum times the squares of X overflows. Scale it first."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,13 @@ class Metric:
 
     def objective(self, inertia: float, norm2: np.ndarray, weights: np.ndarray | None) -> float:
         """What the literature of the metric minimises, from the sum of squared distances."""
+        filled = self.useful(norm2)
+        if weights is None:
+            return self.objective_of(inertia, float(len(norm2)), float(np.count_nonzero(filled)))
+        return self.objective_of(inertia, math.fsum(weights), math.fsum(weights[filled]))
+
+    def objective_of(self, inertia: float, weight: float, filled_weight: float) -> float:
+        """The same from the weight of all rows, and of those that are not zero."""
         return inertia
 
 
@@ -147,14 +155,9 @@ class Cosine(Metric):
     def error2(self, error2: np.ndarray, mean_norm2: np.ndarray) -> np.ndarray:
         return error2 / mean_norm2
 
-    def objective(self, inertia: float, norm2: np.ndarray, weights: np.ndarray | None) -> float:
+    def objective_of(self, inertia: float, weight: float, filled_weight: float) -> float:
         """The sum of 1.5 - cos, as in SPKM++: |x - c|^2 = |x|^2 + 1 - 2 cos, and |x| is 0 or 1."""
-        filled = norm2 > 0
-        if weights is None:
-            total, with_direction = float(len(norm2)), float(np.count_nonzero(filled))
-        else:
-            total, with_direction = float(weights.sum()), float(weights @ filled)
-        return 1.5 * total - 0.5 * (with_direction + total - inertia)
+        return 1.5 * weight - 0.5 * (filled_weight + weight - inertia)
 
 
 def _all_unit(norm2: np.ndarray, near: float, allow_zero: bool) -> bool:

@@ -152,11 +152,18 @@ def fingerprint(
     parameters: dict[str, Any], rows: Rows, weights: np.ndarray | None
 ) -> dict[str, Any]:
     """What tells one fit from another: all that its result depends on."""
+    return described_fit(parameters, rows, weights, _checksums(rows.matrix))
+
+
+def described_fit(
+    parameters: dict[str, Any], rows: Rows, weights: np.ndarray | None, values: Any
+) -> dict[str, Any]:
+    """The same where it is known what tells the values apart."""
     return {
         **{name: _described(name, value) for name, value in parameters.items()},
         "rows": rows.n_rows,
         "columns": rows.n_features,
-        "values": _checksums(rows.matrix),
+        "values": values,
         "sample_weight": None if weights is None else _crc(weights),
     }
 

@@ -164,6 +164,35 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     return rows
 
 
+def rows_between(path: Any, begin: int, end: int, *, checksum: Any, n_threads: int) -> Rows:
+    """Some rows of the store that has this checksum, which are next to each other, checked: no
+    others are read."""
+    stored = open_store(path)
+    if stored.meta["checksum"] != checksum:
+        raise StoreError(f"{path} is another store than at the beginning: it was replaced.")
+    indptr = np.asarray(stored.arrays["indptr"][begin : end + 1])
+    if indptr[0] < 0 or indptr[-1] > stored.meta["n_entries"] or np.any(np.diff(indptr) < 0):
+        raise damaged(stored.path, "indptr.npy is not as it was written")
+    stored.files.verify_between(stored.arrays, stored.meta, begin, end, n_threads)
+    entries = slice(int(indptr[0]), int(indptr[-1]))
+    arrays = {name: stored.arrays[name][entries] for name in BY_BLOCKS}
+    n_bytes = sum(array.nbytes for array in arrays.values())
+    streamed = n_bytes > available_memory() // 2
+    matrix = mapped_csr(
+        indptr - indptr[0], arrays["indices"], arrays["data"], stored.n_features, keep_indptr=True
+    )
+    core = core_rows(matrix, chunk_bytes=CHUNK_BYTES if streamed else 0)
+    if streamed:
+        for name in BY_BLOCKS:
+            stored.files.read_as_asked(name)
+    fault, row = core.inspect(n_threads)
+    if fault != "none":
+        raise damaged(stored.path, f"row {begin + row} is not as it was written ({fault})")
+    part = Rows(matrix, core, provenance=Provenance(first_row=begin))
+    part.in_file, part.streamed = True, streamed
+    return part
+
+
 def open_unnamed(folder: Path, path: Path) -> StoredRows:
     """Open the folder of a store that is about to get this name."""
     path = path.absolute()

@@ -155,6 +155,24 @@ class StoreFiles:
         self.verified = True
         self._opened.close()
 
+    def verify_between(
+        self,
+        arrays: dict[str, np.ndarray],
+        meta: dict[str, Any],
+        begin: int,
+        end: int,
+        n_threads: int,
+    ) -> None:
+        """Compare the checksums of the blocks that these rows are in, and read no others."""
+        ends = np.asarray(meta["blocks"])
+        first, last = np.searchsorted(ends, [begin, max(end - 1, begin)], side="right")
+        for name in BY_BLOCKS:
+            parts = _parts(name, arrays, meta["blocks"])[first : last + 1]
+            crc = partial(_crc, self._arrays[name][0], arrays[name].itemsize, parts)
+            known = meta["checksums"][name][first : last + 1]
+            if share_out(crc, len(parts), n_threads) != known:
+                raise damaged(self._path, f"{name}.npy is not as it was written")
+
 
 def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tuple[int, int]]:
     """Which elements each block has of an array, or all of them."""

@@ -1,0 +1,137 @@
+// Compiled without contraction, as exact.cpp.
+#include "core/column_stats.hpp"
+
+#include <cmath>
+
+#include "core/parallel.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+constexpr int64_t kBlock = 1024;
+
+// Calls with every row from front to back.
+template <class Visit>
+void for_rows(const Rows& rows, const Visit& visit) {
+    std::visit(
+        [&](const auto& view) {
+            for (int64_t i = 0; i < view.n_rows; ++i) {
+                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
+                if (i % 256 == 0) poll_interrupt();
+                visit(i, view.row(i));
+            }
+        },
+        rows.matrix());
+}
+
+FixedScale sum_scale(const RowRange& all) {
+    return FixedScale(all.max_norm * all.max_weight, double(all.n_rows));
+}
+FixedScale weight_scale(const RowRange& all) { return FixedScale(all.max_weight, double(all.n_rows)); }
+
+}  // namespace
+
+RowRange::RowRange(const Rows& rows, const double* weights) : n_rows(rows.n_rows()), max_norm(rows.max_norm()) {
+    if (!weights) return;
+    max_weight = 0, min_weight = std::numeric_limits<double>::infinity();
+    for (int64_t i = 0; i < n_rows; ++i) {
+        max_weight = std::max(max_weight, weights[i]);
+        if (weights[i] > 0) min_weight = std::min(min_weight, weights[i]);
+    }
+}
+
+void RowRange::add(const RowRange& other) {
+    n_rows += other.n_rows;
+    max_norm = std::max(max_norm, other.max_norm);
+    max_weight = std::max(max_weight, other.max_weight);
+    min_weight = std::min(min_weight, other.min_weight);
+}
+
+ColumnTotals::ColumnTotals(const Rows& rows, const double* weights, const RowRange& all)
+    : columns(rows.n_features()) {
+    const FixedScale sums = sum_scale(all), of_weights = weight_scale(all);
+    for_rows(rows, [&](int64_t i, const auto& row) {
+        const double w = weights ? weights[i] : 1.0;
+        if (weights) weight.add(w);
+        for (int64_t e = 0; e < row.size; ++e) {
+            if (row.values[e] == 0) continue;  // as if it were not stored
+            const double value = w * double(row.values[e]);
+            Column& column = columns[row.features[e]];
+            column.count += 1;
+            column.max_abs = std::max(column.max_abs, std::abs(value));
+            if (value != 0) column.min_abs = std::min(column.min_abs, std::abs(value));
+            sums.add(column.sum, value, 1);
+            if (weights) of_weights.add(column.stored_weight, w, 1);
+        }
+    });
+    if (!weights) weight.add(double(rows.n_rows()));
+}
+
+void ColumnTotals::add(const ColumnTotals& other) {
+    if (columns.size() < other.columns.size()) columns.resize(other.columns.size());
+    for (size_t f = 0; f < other.columns.size(); ++f) {
+        Column& column = columns[f];
+        const Column& more = other.columns[f];
+        column.count += more.count;
+        column.max_abs = std::max(column.max_abs, more.max_abs);
+        column.min_abs = std::min(column.min_abs, more.min_abs);
+        column.sum.add(more.sum);
+        column.stored_weight.add(more.stored_weight);
+    }
+    weight.add(other.weight);
+}
+
+ColumnStats ColumnTotals::stats(const RowRange& all) const {
+    const FixedScale sums = sum_scale(all);
+    const double total_weight = weight.value();
+    ColumnStats stats;
+    stats.n_rows = all.n_rows;
+    stats.max_weight = all.max_weight;
+    stats.min_weight = all.min_weight;
+    for (const Column& column : columns) {
+        stats.count.push_back(column.count);
+        stats.max_abs.push_back(column.max_abs);
+        stats.min_abs.push_back(column.min_abs);
+        stats.mean.push_back(sums.value(column.sum) / total_weight);
+    }
+    return stats;
+}
+
+void ColumnTotals::finish(ColumnStats& stats, const RowRange& all, bool weighted, const ExactSum& deviations,
+                          int64_t n_columns) const {
+    const FixedScale of_weights = weight_scale(all);
+    const double total_weight = weight.value();
+    // Deviations of the stored entries first, then of the zeros: no cancellation.
+    stats.scatter = deviations.value();
+    for (size_t f = 0; f < columns.size(); ++f) {
+        const double zeros = weighted ? std::max(0.0, total_weight - of_weights.value(columns[f].stored_weight))
+                                      : double(all.n_rows - columns[f].count);
+        stats.scatter += zeros * stats.mean[f] * stats.mean[f];
+    }
+    stats.mean_variance = stats.scatter / total_weight / double(n_columns);
+}
+
+ExactSum deviations(const Rows& rows, const double* weights, const ColumnStats& stats) {
+    ExactSum sum;
+    for_rows(rows, [&](int64_t i, const auto& row) {
+        double inside = 0;
+        for (int64_t e = 0; e < row.size; ++e) {
+            if (row.values[e] == 0) continue;
+            const double deviation = double(row.values[e]) - stats.mean[row.features[e]];
+            inside += deviation * deviation;
+        }
+        sum.add(weights ? weights[i] * inside : inside);
+    });
+    return sum;
+}
+
+ColumnStats column_stats(const Rows& rows, const double* weights) {
+    const RowRange all(rows, weights);
+    const ColumnTotals totals(rows, weights, all);
+    ColumnStats stats = totals.stats(all);
+    totals.finish(stats, all, weights != nullptr, deviations(rows, weights, stats), rows.n_columns());
+    return stats;
+}
+
+}  // namespace sparsecluster

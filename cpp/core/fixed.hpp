@@ -1,0 +1,118 @@
+// Sums in fixed point: two 64-bit integers, a coarse and a fine one. Integer addition is exact in any order.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace sparsecluster {
+
+// A sum of many terms in fixed point: coarse + fine.
+struct FixedSum {
+    int64_t coarse = 0, fine = 0;
+
+    bool zero() const { return coarse == 0 && fine == 0; }
+    void add(const FixedSum& other) {
+        coarse += other.coarse;
+        fine += other.fine;
+    }
+};
+
+// Many of them. Float32 values leave nothing for the fine parts as a rule, which are kept only where one is not zero.
+class FixedSums {
+public:
+    size_t size() const { return coarse_.size(); }
+    FixedSum operator[](size_t i) const { return {coarse_[i], fine_.empty() ? 0 : fine_[i]}; }
+    void clear() {
+        coarse_.clear();
+        fine_.clear();
+    }
+    void push_back(const FixedSum& sum) {
+        if (fine_.empty() && sum.fine != 0) fine_.resize(coarse_.size(), 0);
+        if (sum.fine != 0 || !fine_.empty()) fine_.push_back(sum.fine);
+        coarse_.push_back(sum.coarse);
+    }
+    // Those of another one from `begin` to `end`.
+    void append(const FixedSums& other, size_t begin, size_t end) {
+        if (fine_.empty() && !other.fine_.empty()) fine_.resize(coarse_.size(), 0);
+        coarse_.insert(coarse_.end(), other.coarse_.begin() + begin, other.coarse_.begin() + end);
+        if (other.fine_.empty())
+            fine_.resize(fine_.empty() ? 0 : coarse_.size(), 0);
+        else
+            fine_.insert(fine_.end(), other.fine_.begin() + begin, other.fine_.begin() + end);
+    }
+    // A copy that takes no more room than it needs.
+    void assign_tightly(const FixedSums& other) {
+        tighten(coarse_, other.coarse_);
+        tighten(fine_, other.fine_);
+    }
+
+    template <class T>
+    static void tighten(std::vector<T>& to, const std::vector<T>& from) {
+        if (to.capacity() > from.size() + from.size() / 8) std::vector<T>().swap(to);
+        to.assign(from.begin(), from.end());
+    }
+
+    // The two parts, to be sent and received; `fine` is empty where it is all zero.
+    const std::vector<int64_t>& coarse() const { return coarse_; }
+    const std::vector<int64_t>& fine() const { return fine_; }
+    FixedSums() = default;
+    FixedSums(std::vector<int64_t> coarse, std::vector<int64_t> fine)
+        : coarse_(std::move(coarse)), fine_(std::move(fine)) {}
+
+private:
+    std::vector<int64_t> coarse_, fine_;
+};
+
+// Powers of two by exponent, -1022 .. 1023.
+struct PowersOfTwo {
+    PowersOfTwo() {
+        for (int e = -1022; e <= 1023; ++e) values[e + 1022] = std::ldexp(1.0, e);
+    }
+    double operator()(int exponent) const { return values[exponent + 1022]; }
+    double values[2046];
+};
+inline const PowersOfTwo power_of_two;
+
+inline int64_t to_fixed(double value) {
+#ifdef __SSE2__
+    return _mm_cvtsd_si64(_mm_set_sd(value));
+#else
+    return std::llrint(value);
+#endif
+}
+
+// How terms of one kind become fixed point: multiplied by two to these exponents, which is exact.
+struct FixedScale {
+    int16_t coarse = 0, fine = 0;
+
+    FixedScale() = default;
+    // For `count` terms of magnitude up to `largest`.
+    FixedScale(double largest, double count) {
+        constexpr int kBits = 60;
+        int exponent = 0, count_exponent = 0;
+        std::frexp(count + 1, &count_exponent);
+        if (largest > 0) std::frexp(largest, &exponent);
+        coarse = int16_t(std::clamp(kBits - count_exponent - exponent, -1000, 1000));
+        // What rounding to the coarse step leaves is at most half of it.
+        fine = int16_t(kBits - count_exponent);
+    }
+    // Whether terms as small as `smallest` keep all digits of a double.
+    bool holds(double smallest) const { return smallest * power_of_two(coarse) >= power_of_two(52 - fine); }
+    void add(FixedSum& sum, double term, int64_t sign) const {
+        const double scaled = term * power_of_two(coarse);
+        const int64_t whole = to_fixed(scaled);
+        sum.coarse += sign * whole;
+        sum.fine += sign * to_fixed((scaled - double(whole)) * power_of_two(fine));
+    }
+    double value(const FixedSum& sum) const {
+        return (double(sum.coarse) + double(sum.fine) * power_of_two(-fine)) * power_of_two(-coarse);
+    }
+};
+
+}  // namespace sparsecluster

@@ -1,0 +1,296 @@
+"""The unit of work of k-means: some rows, their labels, and what becomes of them in a step.
+
+What a partition answers adds up to the same bits for any partition of the rows: integers, exact
+sums, and rows by their number among all. It is an object of the process that holds the rows; what
+goes in and out are arrays, numbers and dicts of these, which travel.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner
+from sparsecluster.kmeans.empty import candidates, sizes_of
+from sparsecluster.kmeans.setting import Setting
+from sparsecluster.rows.metric import metric_of
+from sparsecluster.rows.resources import effective_memory_limit
+from sparsecluster.storage.store import rows_between
+
+Arrays = dict[str, Any]
+NO_LIMBS = np.zeros(len(_core.exact_limbs(np.zeros(0))), dtype=np.int64)
+
+
+def packed(centers: sp.csr_array) -> Arrays:
+    """Centers as arrays."""
+    return {
+        "indptr": np.asarray(centers.indptr, dtype=np.int64),
+        "indices": np.asarray(centers.indices, dtype=np.int32),
+        "data": centers.data,
+        "shape": centers.shape,
+    }
+
+
+def unpacked(arrays: Arrays) -> sp.csr_array:
+    """The same as a matrix."""
+    entries = (arrays["data"], arrays["indices"], arrays["indptr"])
+    return sp.csr_array(entries, shape=arrays["shape"])
+
+
+def replaced(centers: sp.csr_array, clusters: np.ndarray, rows: sp.csr_array) -> sp.csr_array:
+    """The centers with others in the place of some."""
+    if len(clusters) == 0:
+        return centers
+    order = np.arange(centers.shape[0])
+    order[clusters] = centers.shape[0] + np.arange(len(clusters))
+    return sp.csr_array(sp.vstack([centers, rows], format="csr")[order])
+
+
+class Partition:
+    """Rows of a store between two of them; as a `Part` of a session."""
+
+    def __init__(self, spec: Arrays, n_threads: int) -> None:
+        self._begin, self._end = spec["begin"], spec["end"]
+        metric = metric_of(spec["metric"])
+        limit = effective_memory_limit(spec["memory_limit"])
+        rows = rows_between(
+            spec["path"], self._begin, self._end, checksum=spec["checksum"], n_threads=n_threads
+        )
+        rows = metric.rows(
+            rows, n_threads=n_threads, zero_rows=spec["zero_rows"], memory_limit=limit
+        )
+        self._rows = rows
+        self._setting = Setting(memory_limit=limit, n_threads=n_threads, metric=metric)
+        if "weights" in spec:
+            self.weigh(spec["weights"])
+        self._algorithm = spec["algorithm"]
+        self._columns: _core.ColumnStats | None = None
+        if "columns" in spec:
+            self.prepare(spec["columns"])
+        self._centers: sp.csr_array | None = None
+        self._labels = np.full(rows.n_rows, -1, dtype=np.int32)
+        self._before = self._labels  # the last step
+        self._assigner: Any = None
+        self._sums: Any = None
+
+    # --- what is known about the rows, before any run --------------------------------------------
+
+    def measured(self) -> Arrays:
+        """The range of the rows, and sums over them that every run needs."""
+        setting, norm2 = self._setting, self._rows.core.norm2
+        filled = setting.metric.useful(norm2)
+        share = np.ones(len(norm2)) if setting.weights is None else setting.weights
+        return {
+            "range": _core.row_range(self._rows.core, setting.weights),
+            "baseline": _core.baseline(self._rows.core, setting.weights, setting.metric.space),
+            "weight": _core.exact_limbs(share),
+            "filled_weight": _core.exact_limbs(share[filled]),
+            "n_entries": int(self._rows.core.nnz),
+        }
+
+    def column_totals(self, range: tuple) -> tuple:
+        """Sums over the columns."""
+        return _core.column_totals(self._rows.core, self._setting.weights, range)
+
+    def deviations(self, columns: Arrays) -> np.ndarray:
+        """Squared deviations from the means of the columns, as an exact sum."""
+        stats = stats_of(columns)
+        return _core.deviations(self._rows.core, self._setting.weights, stats)
+
+    def weigh(self, weights: np.ndarray) -> None:
+        """Take the weights of the rows."""
+        weights = np.array(weights)  # what travels may be read-only
+        self._setting = replace(self._setting, weights=weights)
+
+    def prepare(self, columns: Arrays) -> None:
+        """Take the statistics of the columns of all rows."""
+        self._columns = stats_of(columns)
+
+    # --- turns -----------------------------------------------------------------------------------
+
+    def begin(self, n_clusters: int, labels: np.ndarray | None = None) -> Arrays:
+        """A run begins, with these labels or none: what they add to the sums."""
+        setting = self._setting
+        if labels is not None:
+            self._labels = np.array(labels, dtype=np.int32)
+        else:
+            self._labels[:] = -1
+        self._centers = None
+        self._renew(n_clusters)
+        return {"delta": self._sums.delta(self._labels, setting.n_threads)}
+
+    def step(self, clusters: np.ndarray, shift: np.ndarray, **moved: Any) -> Arrays:
+        """Give every row its nearest center; `moved` are the centers that did, of these clusters.
+
+        What the new labels add to the sums, and the sizes of the clusters.
+        """
+        self._before = self._labels.copy()
+        self._centers = self._moved(clusters, moved)
+        found = self._assigner.assign(centers_.to_core(self._centers), shift, self._labels)
+        return {
+            "distances": found.distances,
+            "skipped": found.skipped,
+            "center_distances": found.center_distances,
+            "path": found.path,
+            "sizes": sizes_of(self._labels, self._setting.weights, self._centers.shape[0]),
+            "delta": self._delta(),
+        }
+
+    def refill(self, moves: np.ndarray) -> Arrays:
+        """Put rows into clusters that were empty: pairs of a row and a cluster.
+
+        Rows that moved are counted from the labels before the last step.
+        """
+        before = np.count_nonzero(self._labels != self._before)
+        self._refill(moves)
+        _, *delta = self._delta()
+        more = int(np.count_nonzero(self._labels != self._before)) - int(before)
+        return {"delta": (more, *delta)}
+
+    def renumber(self, numbers: np.ndarray) -> Arrays:
+        """Go on with fewer clusters, of these numbers (-1: gone); sums begin anew."""
+        self._renumber(numbers)
+        return {"delta": self._delta()}
+
+    # --- what leaves the rows as they are --------------------------------------------------------
+
+    def candidates(self, count: int) -> Arrays:
+        """The rows that are farthest from their centers: as many as could be needed."""
+        assert self._centers is not None
+        core = centers_.to_core(self._centers)
+        rows, ranks = candidates(self._rows, core, self._labels, self._setting, count=count)
+        return {"rows": rows + self._begin, "ranks": ranks, "labels": self._labels[rows]}
+
+    def cost(self, clusters: np.ndarray, **moved: Any) -> np.ndarray:
+        """The squared distances of the rows to their centers, as an exact sum."""
+        core = centers_.to_core(self._moved(clusters, moved))
+        setting = self._setting
+        return _core.own_cost_limbs(
+            self._rows.core, core, self._labels, setting.weights, setting.n_threads
+        )
+
+    def labels(self) -> np.ndarray:
+        """The labels of the rows."""
+        return self._labels.copy()
+
+    # --- lost and found --------------------------------------------------------------------------
+
+    def restore(self, recipe: Arrays) -> None:
+        """Go to where a run is: labels follow from the centers of the last step, and from what was
+        done about empty clusters after it."""
+        if not recipe:
+            return
+        if recipe["before"] is not None:
+            self.restore(recipe["before"])
+            self._before = self._labels.copy()
+        if recipe["centers"] is None:
+            self._renew(recipe["n_clusters"])
+            if recipe["labels"] is not None:
+                self._labels = np.array(recipe["labels"], dtype=np.int32)
+        else:
+            self._centers = unpacked(recipe["centers"])
+            self._renew(self._centers.shape[0])
+            core = centers_.to_core(self._centers)
+            self._assigner.assign(core, np.zeros(0), self._labels)
+            self._refill(recipe["moves"])
+            if recipe["numbers"] is not None:
+                self._renumber(recipe["numbers"])
+        self._sums.assume(self._labels)
+
+    def _renew(self, n_clusters: int) -> None:
+        setting, columns = self._setting, self._columns
+        assert columns is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the choice, which changes no result
+            algorithm = choose_algorithm(
+                self._algorithm, self._rows, n_clusters, setting.memory_limit
+            )
+        self._assigner = make_assigner(algorithm, self._rows, setting)
+        self._sums = _core.RowSums(
+            self._rows.core, columns, setting.weights, n_clusters, setting.metric.space
+        )
+
+    def _refill(self, moves: np.ndarray) -> None:
+        for row, cluster in np.asarray(moves, dtype=np.int64).reshape(-1, 2):
+            if self._begin <= row < self._end:
+                self._labels[row - self._begin] = cluster
+                self._assigner.forget(int(row - self._begin))
+
+    def _renumber(self, numbers: np.ndarray) -> None:
+        assert self._centers is not None
+        self._centers = sp.csr_array(self._centers[np.flatnonzero(numbers >= 0)])
+        np.maximum(numbers[self._labels], 0, out=self._labels)
+        self._renew(self._centers.shape[0])
+
+    def _moved(self, clusters: np.ndarray, moved: Arrays) -> sp.csr_array:
+        rows = unpacked(moved)
+        return rows if self._centers is None else replaced(self._centers, clusters, rows)
+
+    def _delta(self) -> Any:
+        return self._sums.delta(self._labels, self._setting.n_threads)
+
+
+def stats_of(columns: Arrays) -> _core.ColumnStats:
+    """Statistics of columns from what travels."""
+    return _core.stats_of_totals(
+        columns["totals"],
+        columns["range"],
+        columns["weighted"],
+        columns["deviations"],
+        columns["n_columns"],
+    )
+
+
+# --- answers of several partitions as one -------------------------------------------------------
+
+
+def merge_measured(found: Sequence[Arrays]) -> Arrays:
+    """Of `Partition.measured`."""
+    n_rows, *largest = zip(*(one["range"] for one in found), strict=True)
+    max_norm, max_weight, min_weight = largest
+    return {
+        "range": (sum(n_rows), max(max_norm), max(max_weight), min(min_weight)),
+        **{key: merge_limbs([one[key] for one in found]) for key in LIMBS},
+        "n_entries": sum(one["n_entries"] for one in found),
+    }
+
+
+LIMBS = ("baseline", "weight", "filled_weight")
+
+
+def merge_totals(found: Sequence[tuple]) -> tuple:
+    """Of `Partition.column_totals`."""
+    return _core.merge_totals(found)
+
+
+def merge_limbs(found: Sequence[np.ndarray]) -> np.ndarray:
+    """Exact sums as one."""
+    return np.sum(found, axis=0)
+
+
+def merge_steps(found: Sequence[Arrays]) -> Arrays:
+    """Of the turns."""
+    merged: Arrays = {"delta": _core.merge_deltas([one["delta"] for one in found])}
+    if "sizes" in found[0]:
+        merged["sizes"] = np.sum([one["sizes"] for one in found], axis=0)
+    merged.update(merge_found(found) if "path" in found[0] else {})
+    return merged
+
+
+def merge_found(found: Sequence[Arrays]) -> Arrays:
+    """What assigning took."""
+    counts = ("distances", "skipped", "center_distances")
+    merged: Arrays = {key: sum(one[key] for one in found) for key in counts}
+    return {**merged, "path": found[0]["path"]}
+
+
+def merge_candidates(found: Sequence[Arrays]) -> Arrays:
+    """Of `Partition.candidates`."""
+    return {key: np.concatenate([one[key] for one in found]) for key in ("rows", "ranks", "labels")}

@@ -1,0 +1,115 @@
+"""The rows of a run, all in this process: assigned, added up, and measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparsecluster import _core
+from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.assignment import make_assigner
+from sparsecluster.kmeans.empty import refill, warn_if_fewer
+from sparsecluster.kmeans.state import RunState
+
+if TYPE_CHECKING:
+    from sparsecluster.kmeans.loop import Task
+
+
+class LocalWork:
+    """What the loop asks for, of rows that are here."""
+
+    def __init__(self, task: Task, centers: _core.Centers, start: RunState) -> None:
+        self._task = task
+        self.basis = start.basis  #: of the last assignment, where sizes have bounds
+        self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
+        self._begin(centers.n_clusters)
+        if start.labels is not None:
+            self.labels[:] = start.labels
+            # Changes no center: they came from these labels.
+            self._sums.update(self.labels, centers, task.setting.n_threads)
+
+    def _begin(self, n_clusters: int) -> None:
+        task = self._task
+        self._assigner: Any
+        if task.bounds is None:
+            self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
+        else:
+            self._assigner = task.bounds.assigner(task.rows, task.setting, self.basis)
+        self._sums = _core.Sums(
+            task.rows.core,
+            task.columns,
+            task.setting.weights,
+            n_clusters,
+            task.setting.metric.space,
+            task.limit,
+        )
+
+    def _weights(self, n_rows: int) -> np.ndarray | None:
+        weights = self._task.setting.weights
+        return None if weights is None else weights[:n_rows]
+
+    def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Any:
+        """Give the first rows their nearest centers; says what that took."""
+        found = self._assigner.assign(centers, shift, self.labels[:n_rows])
+        self.basis = getattr(self._assigner, "basis", None)
+        return found
+
+    def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
+        """How many rows went into clusters that were empty, and the clusters nothing can fill."""
+        task, labels = self._task, self.labels[:n_rows]
+        if task.bounds is not None:
+            return 0, []  # none is empty
+        weights = self._weights(n_rows)
+        refilled, hopeless = refill(task.rows, centers, labels, weights, task.setting)
+        for row in refilled:
+            self._assigner.forget(row)
+        return len(refilled), hopeless
+
+    def drop(self, centers: _core.Centers, empty: list[int]) -> _core.Centers:
+        """Go on without these clusters: the others' centers."""
+        kept = drop_clusters(centers, self.labels, empty)
+        self._begin(kept.n_clusters)
+        return kept
+
+    def update(self, centers: _core.Centers, n_rows: int) -> tuple[int, np.ndarray, float]:
+        """Move the centers: how many rows changed, how far each center went, and the cost."""
+        return self._sums.update(self.labels[:n_rows], centers, self._task.setting.n_threads)
+
+    def cost(self, centers: _core.Centers, n_rows: int) -> float:
+        """The cost, exact to rounding."""
+        rows, n_threads = self._task.rows, self._task.setting.n_threads
+        labels = self.labels[:n_rows]
+        return _core.own_cost(rows.core, centers, labels, self._weights(n_rows), n_threads)
+
+    @property
+    def scatter(self) -> float:
+        """What an update gives the cost as a difference from."""
+        return self._sums.scatter
+
+    @property
+    def mean_norm2(self) -> np.ndarray:
+        """Squared norms of the means of the clusters."""
+        return self._sums.mean_norm2
+
+    def finish(self) -> None:
+        """Let go of what only further iterations need."""
+        del self._assigner, self._sums
+
+
+def kept_numbers(n_clusters: int, empty: list[int]) -> np.ndarray:
+    """The new number of each cluster once these are left out, which get -1."""
+    numbers = np.full(n_clusters, -1, dtype=np.int32)
+    kept = np.setdiff1d(np.arange(n_clusters), empty)
+    numbers[kept] = np.arange(len(kept), dtype=np.int32)
+    return numbers
+
+
+def drop_clusters(centers: _core.Centers, labels: np.ndarray, empty: list[int]) -> _core.Centers:
+    """Without the clusters that nothing can fill; the labels of the others change in place."""
+    warn_if_fewer(centers.n_clusters - len(empty), centers.n_clusters)
+    numbers = kept_numbers(centers.n_clusters, empty)
+    # Rows without weight may have been in a cluster that went; they count for nothing until the
+    # next assignment, so any label will do.
+    np.maximum(numbers[labels], 0, out=labels)
+    return centers_.to_core(centers_.from_core(centers)[np.flatnonzero(numbers >= 0)])

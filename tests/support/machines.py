@@ -1,0 +1,36 @@
+"""Stores and fits for what is to be the same on any number of workers."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsecluster import convert
+
+
+def sparse_rows(n_rows=1500, n_features=300, seed=0):
+    """Rows of different lengths, none of them zero."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n_rows, n_features), density=0.03, rng=rng, format="csr")
+    X = X + sp.csr_array((np.ones(n_rows), (np.arange(n_rows), np.arange(n_rows) % n_features)))
+    return sp.csr_matrix(X, dtype=np.float32)
+
+
+def stored(folder, X, name="rows"):
+    """The path of a store of these rows."""
+    sp.save_npz(folder / f"{name}.npz", sp.csr_matrix(X))
+    convert(folder / f"{name}.npz", folder / f"{name}.store")
+    return folder / f"{name}.store"
+
+
+def assert_same_fit(one, other):
+    """Equal to the bit: labels, centers, costs, and every iteration."""
+    assert np.array_equal(one.labels_, other.labels_)
+    assert one.n_clusters_ == other.n_clusters_
+    assert abs(one.cluster_centers_ - other.cluster_centers_).nnz == 0
+    assert one.inertia_ == other.inertia_
+    assert one.objective_ == other.objective_
+    assert np.array_equal(one.cluster_weights_, other.cluster_weights_)
+    assert _history(one) == _history(other)
+
+
+def _history(estimator):
+    return [(one.iteration, one.cost, one.shift, one.moved, one.rows) for one in estimator.history_]
