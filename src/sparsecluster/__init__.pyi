@@ -26,6 +26,7 @@ from .hierarchy.agglomerative import AgglomerativeClustering
 from .hierarchy.newick import read_newick
 from .kmeans.kmeans import KMeans
 from .kmeans.minibatch import MiniBatchKMeans
+from .kmeans.planning import plan_fit
 from .kmeans.projection import project_l1
 from .kmeans.seeding.seed_centers import kmeans_plusplus, seed_centers
 from .kmeans.spherical import SphericalKMeans
@@ -41,6 +42,7 @@ from .report.report import Report, make_report
 from .rows.errors import ReadError, SparseClusterError
 from .rows.rows import Rows
 from .run.history import IterationRecord, SeedingRecord
+from .run.plan import IterationCost, Plan
 from .storage.checkpoint import CheckpointError
 from .storage.model import ModelFileError, load_model
 from .storage.store import StoreError, open_store
@@ -61,12 +63,14 @@ __all__ = [
     "ClusterTree",
     "Dimensions",
     "Evaluation",
+    "IterationCost",
     "IterationRecord",
     "KMeans",
     "LaplacianScore",
     "LeverageSelection",
     "MiniBatchKMeans",
     "ModelFileError",
+    "Plan",
     "Prepare",
     "RandomSigns",
     "ReadError",
@@ -102,6 +106,7 @@ __all__ = [
     "normalized_mutual_info",
     "open_store",
     "pairwise",
+    "plan_fit",
     "plot_k_distances",
     "project_l1",
     "purity",

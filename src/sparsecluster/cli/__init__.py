@@ -36,6 +36,7 @@ COMMANDS = {
 
     With data it also shows how far their rows are from the centers, and which are nearest. They are
     read as the training data were, block by block, so they may be larger than memory.""",
+    "plan": "Estimate the bytes and seconds of an iteration of k-means on many machines.",
     "seed": "Choose starting centers and list the rows that they are, one per line.",
     "demo": "Cluster the docstrings of this Python installation and show the clusters.",
 }

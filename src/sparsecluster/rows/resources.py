@@ -56,13 +56,17 @@ def effective_memory_limit(memory_limit: Any) -> int:
     """Bytes that a fit may take beyond its data: as asked for, else half of what is free now."""
     if memory_limit is None:
         return available_memory() // 2
-    limit = quantity(memory_limit, _UNITS, ending="b?")
-    if not 1 <= limit < 2**62:
+    return byte_count("memory_limit", memory_limit)
+
+
+def byte_count(name: str, value: Any) -> int:
+    """Bytes, from a number or from a string with a unit."""
+    count = quantity(value, _UNITS, ending="b?")
+    if not 1 <= count < 2**62:
         raise ValueError(
-            f"memory_limit must be a positive number of bytes, or like '2GB' or '500 MiB'; got "
-            f"{memory_limit!r}."
+            f"{name} must be a positive number of bytes, or like '2GB' or '500 MiB'; got {value!r}."
         )
-    return int(limit)
+    return int(count)
 
 
 def quantity(value: Any, units: dict[str, int], *, ending: str = "") -> float:
