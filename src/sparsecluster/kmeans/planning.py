@@ -123,9 +123,7 @@ def network_rate(network: Any) -> float:
         return float(network)
     match = RATE.fullmatch(network) if isinstance(network, str) else None
     if match is None or not float(match[1]) > 0:
-        raise ValueError(
-            f"network must be a speed like '10Gbit' or '1.25GB/s', got {network!r}."
-        )
+        raise ValueError(f"network must be a speed like '10Gbit' or '1.25GB/s', got {network!r}.")
     unit = 1 if match[3].startswith("B") else 8
     return float(match[1]) * POWERS[match[2].lower()] / unit
 
