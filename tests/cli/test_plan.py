@@ -47,7 +47,7 @@ def test_json_holds_the_plan(capsys):
 
 
 def test_rows_from_disk_are_said(capsys):
-    run(*SHAPE, "-k", 10, "--memory", "1GB")
+    run(*SHAPE, "-k", 10, "--memory", "10GB")
     out = capsys.readouterr().out
     assert "read from disk" in out
     assert "stay in memory from" in out
@@ -65,6 +65,7 @@ def test_centers_that_do_not_fit_are_said(capsys):
         (["-k", 10, "--memory", "much", *SHAPE], "--memory must be"),
         (["-k", 10, "--machines", 0, *SHAPE], "--machines must be"),
         (["-k", 10], "--rows, --entries, --columns"),
+        (["-k", 10, *SHAPE[2:], "--rows", -3], "--rows must be"),
         (["missing.store", "-k", 10], "not a store"),
         (SHAPE, "--clusters"),
     ],

@@ -64,6 +64,13 @@ def plan(
     """
     from sparsecluster import plan_fit
 
+    shape = {"--rows": rows, "--entries": entries, "--columns": columns}
+    missing = [name for name, value in shape.items() if value is None]
+    if store is None and missing:
+        raise ValueError(f"Give a store, or describe the rows by {', '.join(missing)}.")
+    for name, value in shape.items():
+        if value is not None and not 0 < value < 2**62:
+            raise ValueError(f"{name} must be a positive number, got {value:g}.")
     screen = Screen(running)
     with screen.progress("measuring" if calibrate else "planning"):
         found = plan_fit(
@@ -186,8 +193,8 @@ def _advice(plan: Plan) -> list[str]:
     lines = []
     if not plan.possible:
         lines.append(
-            "not possible: centers and sums alone exceed the memory of a machine; use fewer "
-            "clusters, larger machines, or center_nnz of MiniBatchKMeans"
+            "not possible: even without its rows a machine needs more memory than it has; take "
+            "fewer clusters, or more or larger machines"
         )
     elif not plan.in_memory:
         from_disk = "each iteration reads the rows from disk; "

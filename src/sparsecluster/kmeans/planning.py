@@ -27,6 +27,7 @@ RUNS = 64  # of rows next to each other that make the sample
 ROWS_OF_CLUSTER = 20  # at least, of the sample
 MOST_CLUSTERS = 1000  # of the sample
 ITERATIONS = 8
+NEARLY_ALL = 0.9
 DISK_BYTES = 1 << 29
 PIECE = 1 << 24
 RATE = re.compile(r"\s*(\d+\.?\d*)\s*([kKmMgGtT]?)(bit/s|bits/s|bit|bits|b/s|bps|B/s|Bps)\s*")
@@ -101,7 +102,7 @@ def plan_fit(
         memory=byte_count("memory", memory),
         network=network_rate(network),
     )
-    if isinstance(moved, bool) or not isinstance(moved, Real) or not 0 < moved < 1:
+    if not (_is_number(moved) and 0 < moved < 1):
         raise ValueError(f"moved must be a share between 0 and 1, got {moved!r}.")
     stored = None if store is None else _opened(store)
     missing = [name for name in ("rows", "entries", "columns") if name not in given]
@@ -119,7 +120,7 @@ def plan_fit(
 
 def network_rate(network: Any) -> float:
     """Bytes per second of a network."""
-    if isinstance(network, Real) and not isinstance(network, bool) and 0 < network < math.inf:
+    if _is_number(network) and 0 < network < math.inf:
         return float(network)
     match = RATE.fullmatch(network) if isinstance(network, str) else None
     if match is None or not float(match[1]) > 0:
@@ -128,15 +129,18 @@ def network_rate(network: Any) -> float:
     return float(match[1]) * POWERS[match[2].lower()] / unit
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _whole(name: str, value: Any) -> int:
-    fine = isinstance(value, Real) and not isinstance(value, bool) and 1 <= value < 2**62
-    if not fine or int(value) != value:
+    if not (_is_number(value) and 1 <= value < 2**62 and int(value) == value):
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
     return int(value)
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 2**62:
+    if not (_is_number(value) and 0 < value < 2**62):
         raise ValueError(f"{name} must be a positive number, got {value!r}.")
     return float(value) if name in ("entries", "center_entries") else float(_whole(name, value))
 
@@ -154,16 +158,16 @@ def _workload(
     stored: StoredRows | None, sample: Rows | None, given: dict[str, float], clusters: int
 ) -> Workload:
     """The rows in numbers, those of the store where no others are given."""
-    numbers, value_bytes, growth = dict(given), 4, Workload.growth
+    numbers, value_bytes = dict(given), 4
     if stored is not None and sample is not None:
         meta = stored.meta
         shape = {"rows": meta["n_rows"], "columns": meta["n_features"]}
         numbers = shape | {"entries": meta["n_entries"] / meta["n_rows"]} | numbers
         value_bytes = stored.matrix.dtype.itemsize
-        growth = _growth(sample)
     if clusters > numbers["rows"]:
         raise ValueError(f"{clusters:,} clusters are more than {numbers['rows']:,.0f} rows.")
     per_cluster = numbers["rows"] / clusters
+    growth = Workload.growth if sample is None else _growth(sample, per_cluster)
     if "center_entries" in numbers and per_cluster > 1:
         ratio = numbers["center_entries"] / numbers["entries"]
         growth = min(max(math.log(ratio), 0.0) / math.log(per_cluster), 1.0)
@@ -187,19 +191,21 @@ def _sample(stored: StoredRows) -> Rows:
     return as_rows(matrix, n_threads=effective_n_threads(None), name="the store")
 
 
-def _growth(sample: Rows) -> float:
-    """The exponent by which rows have more columns together, from rows chosen at random."""
-    order = np.random.default_rng(0).permutation(sample.n_rows)
-    matrix = sample.picked(order)
-    filled = np.diff(matrix.indptr)
-    mean = max(float(filled.mean()), 1e-9)
-    exponents = []
-    for n_rows in (1 << power for power in range(6, 20)):
+def _growth(sample: Rows, most: float) -> float:
+    """The exponent by which rows have more columns together, from rows chosen at random: of as many
+    as a cluster has, if the sample has them, but not once they have nearly all columns."""
+    matrix = sample.picked(np.random.default_rng(0).permutation(sample.n_rows))
+    mean = max(float(np.diff(matrix.indptr).mean()), 1e-9)
+    n_columns = len(np.unique(matrix.indices))
+    growth = Workload.growth
+    for n_rows in (1 << power for power in range(3, 20)):
         if n_rows > sample.n_rows:
             break
         distinct = len(np.unique(matrix.indices[: matrix.indptr[n_rows]]))
-        exponents.append(math.log(max(distinct / mean, 1.0)) / math.log(n_rows))
-    return exponents[-1] if exponents else Workload.growth
+        growth = math.log(max(distinct / mean, 1.0)) / math.log(n_rows)
+        if n_rows >= most or distinct > NEARLY_ALL * n_columns:
+            break
+    return min(growth, 1.0)
 
 
 # --- speeds --------------------------------------------------------------------------------------
