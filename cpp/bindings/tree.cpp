@@ -111,7 +111,7 @@ Out<int32_t> py_bounded_labels(nb::ndarray<const double, nb::ndim<2>, nb::c_cont
     std::vector<int32_t> labels(n);
     {
         const GilReleased released;
-        BalancedAssigner().assign(scores.data(), n, int(k), int(k), {lower, upper}, labels.data(), n_threads);
+        BalancedAssigner<double>().assign(scores.data(), n, int(k), int(k), {lower, upper}, labels.data(), n_threads);
     }
     return to_numpy(std::move(labels));
 }

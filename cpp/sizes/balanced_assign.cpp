@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/parallel.hpp"
+#include "sizes/best_lane.hpp"
 
 namespace sparsecluster {
 
@@ -15,59 +16,142 @@ namespace {
 constexpr int64_t kBlock = 4096;   // rows of a task
 constexpr int64_t kSample = 2048;  // rows that the prices of many more are guessed from
 constexpr int kIdle = 8;  // steps without success
-constexpr int64_t kFewScanned = int64_t(1) << 16;  // rows x moves that are cheaper than more price steps
+constexpr double kWorthwhile = 0.75;  // of the rows too many: what a sweep may leave for another one to follow
+constexpr int64_t kFewScanned = int64_t(1) << 20;  // rows x moves that are cheaper than more price steps
 constexpr int64_t kMostScanned = int64_t(1) << 22;  // rows x moves; beyond, what is left over goes by regret
-constexpr int kStepsPerCluster = 6;
-constexpr double kFar = std::numeric_limits<double>::infinity();
+constexpr int kStepsPerCluster = 1;
+constexpr int kMovesPerCluster = 4;
+constexpr double kGain = 1e-12;  // more than rounding
+template <class T>
+constexpr T kFar = std::numeric_limits<T>::infinity();
 
 // So few rows too many are moved one by one.
-int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<int64_t>(n, 1), 4, 64); }
+int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<int64_t>(n, 1), 4, 16); }
 
 }  // namespace
 
-void BalancedAssigner::assign(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels,
+template <class T>
+void BalancedAssigner<T>::assign(const T* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels,
                              int n_threads) {
-    begin(scores, n, k, stride, bounds, labels);
+    begin(scores, n, k, stride, bounds, labels, n_threads);
     if (many(n)) guess_prices();
     parallel_blocks((n + kBlock - 1) / kBlock, n_threads,
                     [&](int64_t block, int) { take_best(block * kBlock, std::min(n, (block + 1) * kBlock)); });
     settle();
 }
 
-bool BalancedAssigner::many(int64_t n) { return n >= 4 * kSample; }
+template <class T>
+bool BalancedAssigner<T>::many(int64_t n) { return n >= 4 * kSample; }
 
-void BalancedAssigner::begin(const double* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels) {
-    scores_ = scores, n_ = n, k_ = k, stride_ = stride, bounds_ = bounds, labels_ = labels;
+template <class T>
+void BalancedAssigner<T>::begin(const T* scores, int64_t n, int k, int stride, SizeBounds bounds, int32_t* labels,
+                             int n_threads) {
+    scores_ = scores, n_ = n, k_ = k, stride_ = stride, bounds_ = bounds, labels_ = labels, n_threads_ = n_threads;
     best_.resize(n);
-    if (int(prices_.size()) != k) prices_.assign(k, 0.0);
+    if (int(prices_.size()) != stride) prices_.assign(stride, T(0));
+    // Sweeps only raise prices, of which the differences count.
+    const T lowest = *std::min_element(prices_.begin(), prices_.begin() + k);
+    for (T& price : prices_) price -= lowest;
+    // Lanes beyond the clusters are out of the question.
+    std::fill(prices_.begin() + k, prices_.end(), kFar<T>);
 }
 
-void BalancedAssigner::approach(int64_t few, int steps_per_cluster) {
-    sizes_.assign(k_, 0);
-    for (int64_t i = 0; i < n_; ++i) ++sizes_[labels_[i]];
-    // Where rows are equal, steps can go round in circles.
+template <class T>
+void BalancedAssigner<T>::approach(int64_t few, int steps_per_cluster) {
+    count_sizes();
+    // All at once, as long as that gets far: where many rows are equal, they go from one cluster to the next together.
+    int64_t now = excess();
+    for (int64_t before = INT64_MAX; now > few && double(now) < kWorthwhile * double(before); now = excess()) {
+        before = now;
+        sweep();
+    }
+    // Then the worst one, time and again.
     int64_t least = INT64_MAX;
-    for (int step = 0, idle = 0; step < steps_per_cluster * k_ && idle < kIdle; ++step, ++idle) {
-        const int64_t now = violation();
+    for (int step = 0, idle = 0; step < steps_per_cluster * k_ && idle < kIdle; ++step, ++idle, now = excess()) {
         if (now <= few) return;
         if (now < least) least = now, idle = 0;
-        price_step();
+        raise_price(int(std::max_element(sizes_.begin(), sizes_.end()) - sizes_.begin()), bounds_.most);
     }
 }
 
-void BalancedAssigner::settle() {
-    approach(few_of(n_), kStepsPerCluster);
-    if (violation() == 0) return;
+// Rows that clusters have too many go, those that lose least first, to the best cluster that has room, round by round.
+template <class T>
+void BalancedAssigner<T>::move_excess() {
+    struct Offer {
+        T loss;
+        int64_t row;
+        bool operator<(const Offer& other) const { return loss != other.loss ? loss < other.loss : row < other.row; }
+    };
+    std::vector<std::vector<Offer>> leaving(k_), coming(k_);
+    std::vector<T> open;
+    auto keep_best = [](std::vector<Offer>& offers, int64_t most) {
+        if (int64_t(offers.size()) <= most) return;
+        std::nth_element(offers.begin(), offers.begin() + most, offers.end());
+        offers.resize(most);
+    };
+    while (excess() > 0) {
+        open = prices_;
+        for (int c = 0; c < k_; ++c) {
+            leaving[c].clear(), coming[c].clear();
+            if (sizes_[c] >= bounds_.most) open[c] = kFar<T>;
+        }
+        some_.resize(n_ + 1);
+        int64_t size = 0;
+        for (int64_t i = 0; i < n_; ++i) some_[size] = i, size += sizes_[labels_[i]] > bounds_.most;
+        other_.resize(size), other_labels_.resize(size);
+        best_lanes(scores_, some_.data(), size, stride_, open.data(), other_labels_.data(), other_.data());
+        other_of_.resize(n_);
+        for (int64_t j = 0; j < size; ++j) {
+            other_of_[some_[j]] = other_labels_[j];
+            leaving[labels_[some_[j]]].push_back({best_[some_[j]] - other_[j], some_[j]});
+        }
+        for (int c = 0; c < k_; ++c) {
+            if (sizes_[c] <= bounds_.most) continue;
+            keep_best(leaving[c], sizes_[c] - bounds_.most);
+            for (const Offer& offer : leaving[c]) coming[other_of_[offer.row]].push_back(offer);
+        }
+        for (int c = 0; c < k_; ++c) {
+            if (coming[c].empty()) continue;
+            keep_best(coming[c], bounds_.most - sizes_[c]);
+            for (const Offer& offer : coming[c]) best_[offer.row] -= offer.loss, move(offer.row, c);
+        }
+    }
+}
+
+template <class T>
+void BalancedAssigner<T>::settle() {
+    const int64_t few = few_of(n_);
+    approach(few, kStepsPerCluster);
+    int64_t least = INT64_MAX;
+    for (int step = 0, idle = 0; step < kStepsPerCluster * k_ && idle < kIdle; ++step, ++idle) {
+        const int64_t now = violation();
+        if (now <= few || now == excess()) break;
+        if (now < least) least = now, idle = 0;
+        lower_price(int(std::min_element(sizes_.begin(), sizes_.end()) - sizes_.begin()), bounds_.least);
+    }
+    if (violation() * n_ > kMostScanned) move_excess();
+    const bool choice = bounds_.most - bounds_.least == 1;
+    if (violation() == 0 && !choice) return;
     bool exact = violation() * n_ <= kMostScanned;
     if (exact) measure_losses();
     for (Goal now = goal(); !now.met; now = goal()) {
-        exact = exact && augment(now);
+        exact = exact && augment(now, kFar<double>);
         if (!exact) repair(now);
+    }
+    // Which clusters have the one row more: as long as that gains anything.
+    for (int move = 0; exact && choice && move < kMovesPerCluster * k_; ++move) {
+        Goal other{std::vector<char>(k_, 0), std::vector<char>(k_, 0), true};
+        for (int c = 0; c < k_; ++c) {
+            other.source[c] = sizes_[c] == bounds_.most;
+            other.sink[c] = sizes_[c] == bounds_.least;
+        }
+        if (!augment(other, -kGain)) break;
     }
 }
 
 // Which clusters have to give or to take rows: too many first go where there are too few.
-BalancedAssigner::Goal BalancedAssigner::goal() const {
+template <class T>
+typename BalancedAssigner<T>::Goal BalancedAssigner<T>::goal() const {
     Goal found{std::vector<char>(k_, 0), std::vector<char>(k_, 0), false};
     bool over = false, under = false;
     for (int c = 0; c < k_; ++c) {
@@ -85,10 +169,11 @@ BalancedAssigner::Goal BalancedAssigner::goal() const {
 }
 
 // Prices that suit some of the rows, evenly spread, suit most of them.
-void BalancedAssigner::guess_prices() {
+template <class T>
+void BalancedAssigner<T>::guess_prices() {
     const int64_t step = n_ / kSample, size = n_ / step;
-    std::vector<double> some(size * k_);
-    for (int64_t i = 0; i < size; ++i) std::copy_n(scores_ + i * step * stride_, k_, some.data() + i * k_);
+    std::vector<T> some(size * stride_);
+    for (int64_t i = 0; i < size; ++i) std::copy_n(scores_ + i * step * stride_, stride_, some.data() + i * stride_);
     const double share = double(size) / double(n_);
     const double upper = std::min(double(bounds_.most) * share, double(size));
     const SizeBounds scaled{std::min(int64_t(double(bounds_.least) * share), size / k_),
@@ -96,93 +181,119 @@ void BalancedAssigner::guess_prices() {
     BalancedAssigner sample;
     std::vector<int32_t> labels(size);
     sample.prices_ = prices_;
-    sample.begin(some.data(), size, k_, k_, scaled, labels.data());
+    sample.begin(some.data(), size, k_, stride_, scaled, labels.data(), 1);
     sample.take_best(0, size);
     sample.approach(few_of(size), kStepsPerCluster);
     prices_ = sample.prices_;
 }
 
-void BalancedAssigner::take_best(int64_t first, int64_t end) {
-    for (int64_t i = first; i < end; ++i) {
-        const double* const row = scores_ + i * stride_;
-        int at = 0;
-        double best = row[0] - prices_[0];
-        for (int c = 1; c < k_; ++c)
-            if (row[c] - prices_[c] > best) best = row[c] - prices_[c], at = c;
-        labels_[i] = at;
-        best_[i] = best;
+template <class T>
+void BalancedAssigner<T>::take_best(int64_t first, int64_t end) {
+    best_lanes(scores_ + first * stride_, nullptr, end - first, stride_, prices_.data(), labels_ + first,
+               best_.data() + first);
+}
+
+template <class T>
+void BalancedAssigner<T>::count_sizes() {
+    sizes_.assign(k_, 0);
+    for (int64_t i = 0; i < n_; ++i) ++sizes_[labels_[i]];
+}
+
+// Rows that clusters have too many.
+template <class T>
+int64_t BalancedAssigner<T>::excess() const {
+    int64_t rows = 0;
+    for (int64_t size : sizes_) rows += std::max<int64_t>(size - bounds_.most, 0);
+    return rows;
+}
+
+template <class T>
+int64_t BalancedAssigner<T>::violation() const {
+    int64_t under = 0;
+    for (int64_t size : sizes_) under += std::max<int64_t>(bounds_.least - size, 0);
+    return std::max(excess(), under);
+}
+
+// Raises the prices of all clusters that have too many rows.
+template <class T>
+void BalancedAssigner<T>::sweep() {
+    const int64_t most = bounds_.most;
+    std::vector<T> open = prices_;
+    std::vector<char> over(k_);
+    for (int c = 0; c < k_; ++c)
+        if ((over[c] = sizes_[c] > most)) open[c] = kFar<T>;
+    some_.resize(n_ + 1);
+    int64_t size = 0;
+    for (int64_t i = 0; i < n_; ++i) some_[size] = i, size += over[labels_[i]];
+    other_.resize(size), other_labels_.resize(size);
+    auto look = [&](const std::vector<T>& prices) {
+        parallel_blocks((size + kBlock - 1) / kBlock, n_threads_, [&](int64_t block, int) {
+            const int64_t first = block * kBlock, n = std::min(kBlock, size - first);
+            best_lanes(scores_, some_.data() + first, n, stride_, prices.data(), other_labels_.data() + first,
+                       other_.data() + first);
+        });
+    };
+    look(open);
+    margins_of_.resize(std::max<size_t>(margins_of_.size(), k_));
+    for (int c = 0; c < k_; ++c) margins_of_[c].clear();
+    for (int64_t j = 0; j < size; ++j) margins_of_[labels_[some_[j]]].push_back(best_[some_[j]] - other_[j]);
+    for (int c = 0; c < k_; ++c)
+        if (over[c]) prices_[c] += price_to_lose(margins_of_[c], sizes_[c] - most);
+    look(prices_);
+    for (int64_t j = 0; j < size; ++j) {
+        const int64_t i = some_[j];
+        best_[i] = other_[j];
+        move(i, other_labels_[j]);
     }
 }
 
-int64_t BalancedAssigner::violation() const {
-    int64_t over = 0, under = 0;
-    for (int64_t size : sizes_) {
-        over += std::max<int64_t>(size - bounds_.most, 0);
-        under += std::max<int64_t>(bounds_.least - size, 0);
-    }
-    return std::max(over, under);
-}
-
-// Sets right the size of the cluster that is farthest out of its bounds.
-void BalancedAssigner::price_step() {
-    const auto largest = std::max_element(sizes_.begin(), sizes_.end());
-    const auto smallest = std::min_element(sizes_.begin(), sizes_.end());
-    if (*largest - bounds_.most >= bounds_.least - *smallest)
-        raise_price(int(largest - sizes_.begin()), bounds_.most);
-    else
-        lower_price(int(smallest - sizes_.begin()), bounds_.least);
+// By how much a cluster has to be dearer for so many of its rows to leave.
+template <class T>
+T BalancedAssigner<T>::price_to_lose(std::vector<T>& margins, int64_t n_rows) const {
+    const auto last = margins.begin() + (n_rows - 1);
+    std::nth_element(margins.begin(), last, margins.end());
+    const T highest_out = *last, lowest_in = *std::min_element(last + 1, margins.end());
+    return highest_out + (lowest_in - highest_out) / 2;
 }
 
 // The price at which only `target` of the rows of a cluster stay.
-void BalancedAssigner::raise_price(int cluster, int64_t target) {
-    some_.clear(), margins_.clear(), other_.clear();
-    for (int64_t i = 0; i < n_; ++i)
-        if (labels_[i] == cluster) some_.push_back(i);
-    prices_[cluster] = kFar;  // out of what else there is
-    for (const int64_t i : some_) {
-        const double* const row = scores_ + i * stride_;
-        const double other = best_left(row);
-        other_.push_back(other);
-        margins_.push_back(row[cluster] - other);
-    }
+template <class T>
+void BalancedAssigner<T>::raise_price(int cluster, int64_t target) {
+    some_.resize(n_ + 1);
+    int64_t size = 0;
+    for (int64_t i = 0; i < n_; ++i) some_[size] = i, size += labels_[i] == cluster;
+    prices_[cluster] = kFar<T>;  // out of what else there is
+    other_.resize(size), other_labels_.resize(size), margins_.clear();
+    best_lanes(scores_, some_.data(), size, stride_, prices_.data(), other_labels_.data(), other_.data());
+    for (int64_t j = 0; j < size; ++j) margins_.push_back(score(some_[j], cluster) - other_[j]);
     sorted_ = margins_;
     const auto last = sorted_.begin() + (target - 1);
     std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
-    const double lowest_in = *last, highest_out = *std::max_element(last + 1, sorted_.end());
-    const double price = highest_out + (lowest_in - highest_out) / 2;
+    const T lowest_in = *last, highest_out = *std::max_element(last + 1, sorted_.end());
+    const T price = highest_out + (lowest_in - highest_out) / 2;
     // Of equal margins at the threshold the first rows stay.
     int64_t ties = target;
-    for (const double margin : margins_) ties -= margin > lowest_in;
-    for (size_t j = 0; j < some_.size(); ++j) {
+    for (const T margin : margins_) ties -= margin > lowest_in;
+    for (int64_t j = 0; j < size; ++j) {
         const int64_t i = some_[j];
         const bool tie = margins_[j] == lowest_in, stays = margins_[j] > lowest_in || (tie && ties > 0);
         ties -= tie;
         best_[i] = stays ? score(i, cluster) - price : other_[j];
-        for (int c = 0; !stays && labels_[i] == cluster; ++c)
-            if (score(i, c) - prices_[c] == other_[j]) move(i, c);
+        if (!stays) move(i, other_labels_[j]);
     }
     prices_[cluster] = price;
 }
 
-// The largest score of a row less the price; four at a time, which do not wait for each other.
-double BalancedAssigner::best_left(const double* row) const {
-    double best[4] = {-kFar, -kFar, -kFar, -kFar};
-    int c = 0;
-    for (; c + 4 <= k_; c += 4)
-        for (int lane = 0; lane < 4; ++lane) best[lane] = std::max(best[lane], row[c + lane] - prices_[c + lane]);
-    for (; c < k_; ++c) best[0] = std::max(best[0], row[c] - prices_[c]);
-    return std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
-}
-
 // The price at which a cluster gets as many more rows as it lacks.
-void BalancedAssigner::lower_price(int cluster, int64_t target) {
+template <class T>
+void BalancedAssigner<T>::lower_price(int cluster, int64_t target) {
     const int64_t lacks = target - sizes_[cluster];
     margins_.resize(n_);
-    for (int64_t i = 0; i < n_; ++i) margins_[i] = labels_[i] == cluster ? -kFar : score(i, cluster) - best_[i];
+    for (int64_t i = 0; i < n_; ++i) margins_[i] = labels_[i] == cluster ? -kFar<T> : score(i, cluster) - best_[i];
     // The largest margins as a heap whose top is the lowest of them.
     sorted_.assign(margins_.begin(), margins_.begin() + lacks);
     std::make_heap(sorted_.begin(), sorted_.end(), std::greater<>());
-    double highest_out = -kFar;
+    T highest_out = -kFar<T>;
     for (int64_t i = lacks; i < n_; ++i) {
         if (margins_[i] <= sorted_.front()) {
             highest_out = std::max(highest_out, margins_[i]);
@@ -193,11 +304,11 @@ void BalancedAssigner::lower_price(int cluster, int64_t target) {
         sorted_.back() = margins_[i];
         std::push_heap(sorted_.begin(), sorted_.end(), std::greater<>());
     }
-    const double lowest_in = sorted_.front(), before = prices_[cluster];
-    const double price = highest_out > -kFar ? highest_out + (lowest_in - highest_out) / 2 : lowest_in;
+    const T lowest_in = sorted_.front(), before = prices_[cluster];
+    const T price = highest_out > -kFar<T> ? highest_out + (lowest_in - highest_out) / 2 : lowest_in;
     prices_[cluster] = price;
     int64_t ties = lacks;
-    for (const double margin : sorted_) ties -= margin > lowest_in;
+    for (const T margin : sorted_) ties -= margin > lowest_in;
     for (int64_t i = 0; i < n_; ++i) {
         if (labels_[i] == cluster) {
             best_[i] += before - price;
@@ -208,15 +319,17 @@ void BalancedAssigner::lower_price(int cluster, int64_t target) {
     }
 }
 
-void BalancedAssigner::move(int64_t i, int to) {
+template <class T>
+void BalancedAssigner<T>::move(int64_t i, int to) {
     --sizes_[labels_[i]];
     ++sizes_[to];
     labels_[i] = to;
 }
 
 // The least loss of a move from each cluster to every other one; of equal ones that of the lowest row.
-void BalancedAssigner::measure_losses() {
-    loss_.assign(k_ * k_, kFar), loser_.assign(k_ * k_, -1);
+template <class T>
+void BalancedAssigner<T>::measure_losses() {
+    loss_.assign(k_ * k_, kFar<double>), loser_.assign(k_ * k_, -1);
     members_.assign(k_, {});
     for (int64_t i = 0; i < n_; ++i) {
         members_[labels_[i]].push_back(i);
@@ -224,8 +337,9 @@ void BalancedAssigner::measure_losses() {
     }
 }
 
-void BalancedAssigner::offer_loss(int a, int64_t i) {
-    const double* const row = scores_ + i * stride_;
+template <class T>
+void BalancedAssigner<T>::offer_loss(int a, int64_t i) {
+    const T* const row = scores_ + i * stride_;
     double* const losses = loss_.data() + a * k_;
     int64_t* const losers = loser_.data() + a * k_;
     for (int b = 0; b < k_; ++b) {
@@ -235,7 +349,8 @@ void BalancedAssigner::offer_loss(int a, int64_t i) {
 }
 
 // Moves a row that may have the least losses of its cluster.
-void BalancedAssigner::move_loser(int64_t i, int to) {
+template <class T>
+void BalancedAssigner<T>::move_loser(int64_t i, int to) {
     const int from = labels_[i];
     move(i, to);
     auto& left = members_[from];
@@ -245,7 +360,7 @@ void BalancedAssigner::move_loser(int64_t i, int to) {
     offer_loss(to, i);
     for (int b = 0; b < k_; ++b) {
         if (loser_[from * k_ + b] != i) continue;
-        double least = kFar;
+        double least = kFar<double>;
         int64_t loser = -1;
         for (const int64_t row : left)
             if (const double loss = score(row, from) - score(row, b); loss < least) least = loss, loser = row;
@@ -254,9 +369,10 @@ void BalancedAssigner::move_loser(int64_t i, int to) {
 }
 
 // Moves a row out of a source and one into a sink, by the cheapest way over any clusters. False where rounding leaves
-// no way without a circle.
-bool BalancedAssigner::augment(const Goal& goal) {
-    std::vector<double> far(k_, kFar);
+// no way without a circle, or where the loss would not be below that.
+template <class T>
+bool BalancedAssigner<T>::augment(const Goal& goal, double below) {
+    std::vector<double> far(k_, kFar<double>);
     std::vector<int> from(k_, -1);
     for (int c = 0; c < k_; ++c)
         if (goal.source[c]) far[c] = 0;
@@ -264,14 +380,14 @@ bool BalancedAssigner::augment(const Goal& goal) {
     for (int round = 0; changed && round < k_; ++round) {
         changed = false;
         for (int a = 0; a < k_; ++a)
-            for (int b = 0; b < k_ && far[a] < kFar; ++b)
+            for (int b = 0; b < k_ && far[a] < kFar<double>; ++b)
                 if (a != b && !goal.source[b] && far[a] + loss_[a * k_ + b] < far[b])
                     far[b] = far[a] + loss_[a * k_ + b], from[b] = a, changed = true;
     }
     int end = -1;
     for (int c = 0; c < k_; ++c)
-        if (goal.sink[c] && !goal.source[c] && far[c] < kFar && (end < 0 || far[c] < far[end])) end = c;
-    if (end < 0) return false;
+        if (goal.sink[c] && !goal.source[c] && far[c] < kFar<double> && (end < 0 || far[c] < far[end])) end = c;
+    if (end < 0 || far[end] >= below) return false;
     int length = 0;
     for (int c = end; from[c] >= 0; c = from[c])
         if (++length > k_) return false;
@@ -283,7 +399,8 @@ bool BalancedAssigner::augment(const Goal& goal) {
 }
 
 // Moves rows from sources to sinks, those that lose least first, until the goal is another one.
-void BalancedAssigner::repair(const Goal& goal) {
+template <class T>
+void BalancedAssigner<T>::repair(const Goal& goal) {
     struct Offer {
         double loss;
         int64_t row;
@@ -295,7 +412,7 @@ void BalancedAssigner::repair(const Goal& goal) {
     auto gives = [&](int c) { return sizes_[c] > (over ? bounds_.most : bounds_.least); };
     auto takes = [&](int c) { return sizes_[c] < (under ? bounds_.least : bounds_.most); };
     auto offer = [&](int64_t i) {
-        Offer found{kFar, i, -1};
+        Offer found{kFar<double>, i, -1};
         for (int c = 0; c < k_; ++c)
             if (takes(c) && c != labels_[i] && score(i, labels_[i]) - score(i, c) < found.loss)
                 found.loss = score(i, labels_[i]) - score(i, c), found.to = c;
@@ -316,5 +433,8 @@ void BalancedAssigner::repair(const Goal& goal) {
         }
     }
 }
+
+template class BalancedAssigner<float>;
+template class BalancedAssigner<double>;
 
 }  // namespace sparsecluster

@@ -6,83 +6,136 @@ namespace sparsecluster {
 
 namespace {
 
-typedef double Two __attribute__((vector_size(16)));
-typedef double Four __attribute__((vector_size(32)));
-typedef double Eight __attribute__((vector_size(64)));
+constexpr int kAhead = 8;                           // entries whose lanes are asked for before they are needed
+constexpr int64_t kNear = int64_t(1) << 18;         // bytes of a table that is close by anyway
 
-constexpr int kAhead = 8;  // entries whose lanes are asked for before they are needed
+template <class T, int Bytes>
+using Vector __attribute__((vector_size(Bytes))) = T;
 
-template <class Vector, int G>
-struct Sums {
-    static constexpr int kWidth = int(sizeof(Vector) / sizeof(double));
-    Vector parts[G] = {};
+template <class T, int Bytes, int G>
+struct LaneSums {
+    static constexpr int kWidth = Bytes / int(sizeof(T));
+    Vector<T, Bytes> parts[G] = {};
 
-    [[gnu::always_inline]] void add(double value, const double* at) {
+    [[gnu::always_inline]] void add(T value, const T* at) {
         for (int g = 0; g < G; ++g) {
-            Vector center;
-            __builtin_memcpy(&center, at + g * kWidth, sizeof(Vector));
+            Vector<T, Bytes> center;
+            __builtin_memcpy(&center, at + g * kWidth, Bytes);
             parts[g] += value * center;
         }
     }
-    [[gnu::always_inline]] void write(const LaneScale& scale, int from, double* out) const {
+    [[gnu::always_inline]] void write(const T* halves, T* out) const {
         for (int g = 0; g < G; ++g) {
-            Vector factor, half;
-            __builtin_memcpy(&factor, scale.factors.data() + from + g * kWidth, sizeof(Vector));
-            __builtin_memcpy(&half, scale.halves.data() + from + g * kWidth, sizeof(Vector));
-            const Vector score = parts[g] * factor - half;
-            __builtin_memcpy(out + from + g * kWidth, &score, sizeof(Vector));
+            Vector<T, Bytes> half;
+            __builtin_memcpy(&half, halves + g * kWidth, Bytes);
+            const Vector<T, Bytes> score = parts[g] - half;
+            __builtin_memcpy(out + g * kWidth, &score, Bytes);
         }
+    }
+    [[gnu::always_inline]] void join(const LaneSums& other) {
+        for (int g = 0; g < G; ++g) parts[g] += other.parts[g];
     }
 };
 
-// Two rows at a time: the sums of one do not wait for those of the other.
-template <class Vector, int G>
-[[gnu::always_inline]] inline void products(const NodeBlock& block, const double* table, int lanes, int from,
-                                            const LaneScale& scale, double* out) {
+// Two rows at a time, and in float32 two sums of each: none waits for the others.
+template <bool Far, int Bytes, int G, class V, class T>
+[[gnu::always_inline]] inline void products(const NodeBlock<V>& block, const LaneTable<T>& table, int from, T* out) {
+    constexpr bool kTwo = sizeof(T) == 4;
+    using Sum = LaneSums<T, Bytes, G>;
+    const int lanes = table.lanes();
     const int32_t* const features = block.features;
-    const double* const values = block.values;
+    const V* const values = block.values;
+    const T* const centers = table.column(0) + from;
+    const T* const halves = table.halves.data() + from;
     const int64_t last = block.begin[block.n];
-    auto at = [&](int64_t e) { return table + int64_t(features[e]) * lanes + from; };
+    auto at = [&](int64_t e) __attribute__((always_inline)) { return centers + int64_t(features[e]) * lanes; };
+    auto add = [&](Sum& even, Sum& odd, int64_t e) __attribute__((always_inline)) {
+        even.add(T(values[e]), at(e));
+        (kTwo ? odd : even).add(T(values[e + 1]), at(e + 1));
+    };
+    auto ask = [&](int64_t e) __attribute__((always_inline)) {
+        if (Far && e + kAhead + 1 < last) __builtin_prefetch(at(e + kAhead)), __builtin_prefetch(at(e + kAhead + 1));
+    };
     for (int64_t i = 0; i < block.n; i += 2) {
-        Sums<Vector, G> one, other;
+        Sum one, one_odd, other, other_odd;
         const bool both = i + 1 < block.n;
         int64_t a = block.begin[i], b = block.begin[i + 1];
         const int64_t end_a = b, end_b = both ? block.begin[i + 2] : b;
-        for (; a < end_a && b < end_b; ++a, ++b) {
-            if (b + kAhead < last) __builtin_prefetch(at(a + kAhead)), __builtin_prefetch(at(b + kAhead));
-            one.add(values[a], at(a));
-            other.add(values[b], at(b));
+        for (; a + 2 <= end_a && b + 2 <= end_b; a += 2, b += 2) {
+            ask(a), ask(b);
+            add(one, one_odd, a);
+            add(other, other_odd, b);
         }
-        for (; a < end_a; ++a) one.add(values[a], at(a));
-        for (; b < end_b; ++b) other.add(values[b], at(b));
-        one.write(scale, from, out + i * lanes);
-        if (both) other.write(scale, from, out + (i + 1) * lanes);
+        for (; a + 2 <= end_a; a += 2) add(one, one_odd, a);
+        for (; b + 2 <= end_b; b += 2) add(other, other_odd, b);
+        if (a < end_a) one.add(T(values[a]), at(a));
+        if (b < end_b) other.add(T(values[b]), at(b));
+        if (kTwo) one.join(one_odd), other.join(other_odd);
+        one.write(halves, out + i * lanes + from);
+        if (both) other.write(halves, out + (i + 1) * lanes + from);
+    }
+}
+
+template <bool Far, class V, class T>
+[[gnu::always_inline]] inline void scores_of(const NodeBlock<V>& block, const LaneTable<T>& table, T* out) {
+    constexpr int kFull = int(64 / sizeof(T));
+    const int lanes = table.lanes();
+    if (lanes * int(sizeof(T)) == 16) return products<Far, 16, 1>(block, table, 0, out);
+    if (lanes * int(sizeof(T)) == 32) return products<Far, 32, 1>(block, table, 0, out);
+    int from = 0;
+    for (; lanes - from >= 4 * kFull; from += 4 * kFull) products<Far, 64, 4>(block, table, from, out);
+    if (lanes - from == 3 * kFull) products<Far, 64, 3>(block, table, from, out);
+    if (lanes - from == 2 * kFull) products<Far, 64, 2>(block, table, from, out);
+    if (lanes - from == kFull) products<Far, 64, 1>(block, table, from, out);
+}
+
+template <class V, class T>
+[[gnu::always_inline]] inline void scores_near_or_far(const NodeBlock<V>& block, const LaneTable<T>& table, T* out) {
+    if (table.size() * int64_t(sizeof(T)) > kNear)
+        scores_of<true>(block, table, out);
+    else
+        scores_of<false>(block, table, out);
+}
+
+// Products of a number per row and one per lane: the difference of two lanes has the order of the former.
+template <class T>
+[[gnu::always_inline]] inline void jitter(int64_t first, int64_t n, int lanes, T most, T* scores) {
+    for (int64_t i = 0; i < n; ++i) {
+        uint32_t mixed = uint32_t(first + i) * 0x9E3779B1u;
+        mixed = (mixed ^ (mixed >> 15)) * 0x2C1B3C6Du;
+        mixed = (mixed ^ (mixed >> 12)) * 0x297A2D39u;
+        const T step = most * T(int32_t(mixed) >> 8) * T(0x1p-23) / T(lanes);
+        T* const row = scores + i * lanes;
+        for (int c = 0; c < lanes; ++c) row[c] += step * T(c + 1);
     }
 }
 
 }  // namespace
 
 FOR_EACH_PROCESSOR
-void lane_scores(const NodeBlock& block, const double* table, int lanes, const LaneScale& scale, double* out) {
-    if (lanes == 2) return products<Two, 1>(block, table, lanes, 0, scale, out);
-    if (lanes == 4) return products<Four, 1>(block, table, lanes, 0, scale, out);
-    int from = 0;
-    for (; lanes - from >= 32; from += 32) products<Eight, 4>(block, table, lanes, from, scale, out);
-    if (lanes - from == 24) products<Eight, 3>(block, table, lanes, from, scale, out);
-    if (lanes - from == 16) products<Eight, 2>(block, table, lanes, from, scale, out);
-    if (lanes - from == 8) products<Eight, 1>(block, table, lanes, from, scale, out);
+void lane_scores(const NodeBlock<float>& block, const LaneTable<float>& table, float* out) {
+    scores_near_or_far(block, table, out);
+}
+FOR_EACH_PROCESSOR
+void lane_scores(const NodeBlock<double>& block, const LaneTable<float>& table, float* out) {
+    scores_near_or_far(block, table, out);
+}
+FOR_EACH_PROCESSOR
+void lane_scores(const NodeBlock<float>& block, const LaneTable<double>& table, double* out) {
+    scores_near_or_far(block, table, out);
+}
+FOR_EACH_PROCESSOR
+void lane_scores(const NodeBlock<double>& block, const LaneTable<double>& table, double* out) {
+    scores_near_or_far(block, table, out);
 }
 
 FOR_EACH_PROCESSOR
-void lane_divide(double* table, int64_t n_columns, int lanes, const double* divisors) {
-    for (int64_t c = 0; c < n_columns; ++c)
-        for (int lane = 0; lane < lanes; ++lane) table[c * lanes + lane] /= divisors[lane];
+void lane_jitter(int64_t first, int64_t n, int lanes, float most, float* scores) {
+    jitter(first, n, lanes, most, scores);
 }
-
 FOR_EACH_PROCESSOR
-void lane_norms(const double* table, int64_t n_columns, int lanes, double* norms) {
-    for (int64_t c = 0; c < n_columns; ++c)
-        for (int lane = 0; lane < lanes; ++lane) norms[lane] += table[c * lanes + lane] * table[c * lanes + lane];
+void lane_jitter(int64_t first, int64_t n, int lanes, double most, double* scores) {
+    jitter(first, n, lanes, most, scores);
 }
 
 }  // namespace sparsecluster

@@ -1,5 +1,5 @@
-// Products of rows with a few centers at once: a table of columns x lanes, a center per lane. Every sum is made in the
-// order of the row's entries, lane by lane, so that the bits are the same at every width of vectors.
+// Products of rows with a few centers at once: a table of columns x lanes, a center per lane. Every sum is made in an
+// order that the row's entries alone decide, lane by lane, so that the bits are the same at every width of vectors.
 #pragma once
 
 #include <algorithm>
@@ -11,39 +11,47 @@
 
 namespace sparsecluster {
 
-// Lanes that so many centers take: 2, 4, or a multiple of 8.
-inline int lanes_for(int k) { return k <= 2 ? 2 : k <= 4 ? 4 : (k + 7) / 8 * 8; }
+// Lanes that so many centers take: a part of 64 bytes, or a multiple of that.
+template <class T>
+int lanes_for(int k) {
+    constexpr int kFull = int(64 / sizeof(T));
+    for (int lanes = int(16 / sizeof(T)); lanes < kFull; lanes *= 2)
+        if (k <= lanes) return lanes;
+    return (k + kFull - 1) / kFull * kFull;
+}
 
-// Per lane: what its column of the table is multiplied by to be the center, and half the squared norm of that, where it
-// counts.
-struct LaneScale {
-    std::vector<double> factors, halves;
-    void reset(int lanes) { factors.assign(lanes, 1.0), halves.assign(lanes, 0.0); }
-};
-
-// out[i - first][lane] = x_i . center - half.
-void lane_scores(const NodeBlock& block, const double* table, int lanes, const LaneScale& scale, double* out);
-
-// norms[lane] += the squares of the center, in the order of the columns.
-void lane_norms(const double* table, int64_t n_columns, int lanes, double* norms);
-
-// Divides each lane by its divisor.
-void lane_divide(double* table, int64_t n_columns, int lanes, const double* divisors);
-
-// Columns x lanes of float64, on huge pages where they are large.
+// Columns x lanes of centers, on huge pages where they are large; and per lane half the squared norm, where it counts.
+template <class T>
 class LaneTable {
 public:
-    void reset(int64_t n_columns, int lanes) {
-        size_ = n_columns * lanes;
-        buffer_.reserve(size_);
-        std::fill_n(buffer_.get(), size_, 0.0);
+    // The content is undefined.
+    void reserve(int64_t n_columns, int lanes) {
+        n_columns_ = n_columns, lanes_ = lanes;
+        buffer_.reserve(n_columns * lanes);
+        halves.assign(lanes, T(0));
     }
-    double* get() const { return buffer_.get(); }
-    int64_t size() const { return size_; }
+    T* column(int64_t c) const { return buffer_.get() + c * lanes_; }
+    int64_t n_columns() const { return n_columns_; }
+    int lanes() const { return lanes_; }
+    int64_t size() const { return n_columns_ * lanes_; }
+
+    std::vector<T> halves;
 
 private:
-    HugeBuffer<double> buffer_;
-    int64_t size_ = 0;
+    HugeBuffer<T> buffer_;
+    int64_t n_columns_ = 0;
+    int lanes_ = 0;
 };
+
+// out[i - first][lane] = x_i . center - half. In float64 sums go entry by entry, as those of `route` do; in float32
+// those of even and of odd entries are added up at the end.
+void lane_scores(const NodeBlock<float>& block, const LaneTable<float>& table, float* out);
+void lane_scores(const NodeBlock<double>& block, const LaneTable<float>& table, float* out);
+void lane_scores(const NodeBlock<float>& block, const LaneTable<double>& table, double* out);
+void lane_scores(const NodeBlock<double>& block, const LaneTable<double>& table, double* out);
+
+// Adds to each score a little that depends on row and lane, at most `most`: equal rows can be told apart.
+void lane_jitter(int64_t first, int64_t n, int lanes, float most, float* scores);
+void lane_jitter(int64_t first, int64_t n, int lanes, double most, double* scores);
 
 }  // namespace sparsecluster

@@ -4,26 +4,28 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "core/huge.hpp"
 #include "core/parallel.hpp"
 #include "core/rows.hpp"
+#include "tree/column_bits.hpp"
 
 namespace sparsecluster {
 
 // Consecutive rows: entries begin[i] .. begin[i + 1] for row i from 0.
+template <class V>
 struct NodeBlock {
     int64_t first = 0, n = 0;
     const int64_t* begin = nullptr;
     const int32_t* features = nullptr;
-    const double* values = nullptr;
+    const V* values = nullptr;
 };
 
-// Per thread: the number of each column inside the node, or -1.
-using ColumnNumbers = std::vector<int32_t>;
-
+// Values are as the matrix has them: float32 or float64.
+template <class V>
 class NodeRows {
 public:
     static constexpr int64_t kBlock = 256;
@@ -33,10 +35,9 @@ public:
     // With so many entries per column, on average, columns keep their numbers.
     static constexpr int64_t kFullColumns = 16;
 
-    // `numbers` may be empty, or of a node before: it is left as it was found.
-    void load(const Rows& rows, const int32_t* ids, int64_t n, ColumnNumbers& numbers, int n_threads) {
+    void load(const Rows& rows, const int32_t* ids, int64_t n, int n_threads) {
         rows_ = &rows, ids_ = ids, n_ = n;
-        std::visit(
+        with_matrix(
             [&](const auto& matrix) {
                 n_entries_ = 0;
                 for (int64_t i = 0; i < n; ++i) n_entries_ += matrix.row(ids[i]).size;
@@ -44,19 +45,29 @@ public:
                 renumbered_ = n_entries_ < kFullColumns * matrix.n_features;
                 n_columns_ = matrix.n_features;
                 if (copied_ && renumbered_)
-                    copy(matrix, numbers);
+                    copy(matrix);
                 else if (copied_)
                     copy_as_it_is(matrix, n_threads);
-            },
-            rows.matrix());
+            });
     }
 
     int64_t size() const { return n_; }
     int64_t n_entries() const { return n_entries_; }
     int64_t n_columns() const { return n_columns_; }
     int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
+    // Of a column that occurs.
+    int32_t local(int32_t column) const { return copied_ && renumbered_ ? numbers_[column] : column; }
     double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
     int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
+
+    // Asks for a row to be brought into the cache.
+    void prefetch(int64_t i) const {
+        if (!copied_) return;
+        for (int64_t e = begin_[i]; e < begin_[i + 1]; e += 16) {
+            __builtin_prefetch(features_.get() + e);
+            __builtin_prefetch(values_.get() + e);
+        }
+    }
 
     // Calls work(NodeBlock) for a block of rows.
     template <class Work>
@@ -66,32 +77,40 @@ public:
     }
     template <class Work>
     void rows(int64_t first, int64_t n, const Work& work) const {
-        if (copied_) return work(NodeBlock{first, n, begin_.data() + first, features_.get(), values_.get()});
+        if (copied_) return work(NodeBlock<V>{first, n, begin_.data() + first, features_.get(), values_.get()});
         static thread_local std::vector<int64_t> begin;
         static thread_local std::vector<int32_t> features;
-        static thread_local std::vector<double> values;
+        static thread_local std::vector<V> values;
         begin.assign(1, 0), features.clear(), values.clear();
-        std::visit(
+        with_matrix(
             [&](const auto& matrix) {
                 for (int64_t i = first; i < first + n; ++i) {
                     const auto row = matrix.row(ids_[i]);
                     for (int64_t e = 0; e < row.size; ++e) {
                         if (row.values[e] == 0) continue;
                         features.push_back(int32_t(row.features[e]));
-                        values.push_back(double(row.values[e]));
+                        values.push_back(row.values[e]);
                     }
                     begin.push_back(int64_t(features.size()));
                 }
-            },
-            rows_->matrix());
-        work(NodeBlock{first, n, begin.data(), features.data(), values.data()});
+            });
+        work(NodeBlock<V>{first, n, begin.data(), features.data(), values.data()});
     }
 
 private:
-    template <class V, class I>
-    void copy(const Matrix<V, I>& matrix, ColumnNumbers& numbers) {
-        if (numbers.empty()) numbers.assign(matrix.n_features, -1);
-        columns_.clear();
+    template <class Work>
+    void with_matrix(const Work& work) const {
+        std::visit(
+            [&]<class Value, class I>(const Matrix<Value, I>& matrix) {
+                if constexpr (std::is_same_v<Value, V>) work(matrix);
+            },
+            rows_->matrix());
+    }
+
+    template <class I>
+    void copy(const Matrix<V, I>& matrix) {
+        if (int64_t(numbers_.size()) < matrix.n_features) numbers_.resize(matrix.n_features);
+        occurring_.reserve(matrix.n_features);
         begin_.resize(n_ + 1);
         begin_[0] = 0;
         features_.reserve(n_entries_), values_.reserve(n_entries_);
@@ -101,20 +120,22 @@ private:
             for (int64_t e = 0; e < row.size; ++e) {
                 if (row.values[e] == 0) continue;
                 const auto feature = int32_t(row.features[e]);
-                if (numbers[feature] < 0) numbers[feature] = 0, columns_.push_back(feature);
+                occurring_.mark(feature);
                 features_[at] = feature;
-                values_[at++] = double(row.values[e]);
+                values_[at++] = row.values[e];
             }
             begin_[i + 1] = at;
         }
-        std::sort(columns_.begin(), columns_.end());
+        columns_.clear();
+        occurring_.take([&](int32_t column) {
+            numbers_[column] = int32_t(columns_.size());
+            columns_.push_back(column);
+        });
         n_columns_ = int64_t(columns_.size());
-        for (int64_t c = 0; c < n_columns_; ++c) numbers[columns_[c]] = int32_t(c);
-        for (int64_t e = 0; e < at; ++e) features_[e] = numbers[features_[e]];
-        for (int32_t column : columns_) numbers[column] = -1;
+        for (int64_t e = 0; e < at; ++e) features_[e] = numbers_[features_[e]];
     }
 
-    template <class V, class I>
+    template <class I>
     void copy_as_it_is(const Matrix<V, I>& matrix, int n_threads) {
         begin_.resize(n_ + 1);
         begin_[0] = 0;
@@ -141,9 +162,11 @@ private:
     int64_t n_ = 0, n_entries_ = 0, n_columns_ = 0;
     bool copied_ = false, renumbered_ = false;
     std::vector<int32_t> columns_;  // ascending
+    std::vector<int32_t> numbers_;  // per column of the matrix: its number in the node, where it occurs
+    ColumnBits occurring_;
     std::vector<int64_t> begin_;
     HugeBuffer<int32_t> features_;
-    HugeBuffer<double> values_;
+    HugeBuffer<V> values_;
 };
 
 }  // namespace sparsecluster

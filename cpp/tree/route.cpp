@@ -23,9 +23,8 @@ struct Candidate {
 
 // What a thread needs to compare rows with the children of a node.
 struct Scratch {
-    ColumnNumbers numbers;
-    LaneTable table;
-    LaneScale scale;
+    std::vector<int32_t> numbers;  // per column: its number among those of the children, or -1
+    LaneTable<double> table;
     std::vector<double> scores;
     std::vector<int64_t> begin;
     std::vector<int32_t> features;
@@ -86,7 +85,7 @@ private:
     // The scores of these rows with the children of a node.
     void compare(int32_t node, int64_t first, const int64_t* ids, int64_t n, Scratch& own,
                  std::vector<Candidate>& out) const {
-        const int k = tree_.n_children[node], lanes = lanes_for(k);
+        const int k = tree_.n_children[node], lanes = lanes_for<double>(k);
         const int32_t child = tree_.first_child[node];
         if (own.numbers.empty()) own.numbers.assign(rows_.n_features(), -1);
         std::vector<int32_t> columns;
@@ -95,14 +94,14 @@ private:
                 own.numbers[tree_.columns[e]] = int32_t(columns.size());
                 columns.push_back(tree_.columns[e]);
             }
-        own.table.reset(std::max<int64_t>(int64_t(columns.size()), 1), lanes);
-        own.scale.reset(lanes);
+        own.table.reserve(std::max<int64_t>(int64_t(columns.size()), 1), lanes);
+        std::fill_n(own.table.column(0), own.table.size(), 0.0);
         for (int c = 0; c < k; ++c)
             for (int64_t e = tree_.indptr[child + c]; e < tree_.indptr[child + c + 1]; ++e) {
-                own.table.get()[int64_t(own.numbers[tree_.columns[e]]) * lanes + c] = tree_.values[e];
-                own.scale.halves[c] += tree_.values[e] * tree_.values[e];
+                own.table.column(own.numbers[tree_.columns[e]])[c] = tree_.values[e];
+                own.table.halves[c] += tree_.values[e] * tree_.values[e];
             }
-        for (double& half : own.scale.halves) half = tree_.unit ? 0.0 : half / 2;
+        for (double& half : own.table.halves) half = tree_.unit ? 0.0 : half / 2;
         own.begin.assign(1, 0), own.features.clear(), own.values.clear();
         std::visit(
             [&](const auto& matrix) {
@@ -119,8 +118,8 @@ private:
             },
             rows_.matrix());
         own.scores.resize(n * lanes);
-        lane_scores(NodeBlock{0, n, own.begin.data(), own.features.data(), own.values.data()}, own.table.get(), lanes,
-                    own.scale, own.scores.data());
+        lane_scores(NodeBlock<double>{0, n, own.begin.data(), own.features.data(), own.values.data()}, own.table,
+                    own.scores.data());
         out.resize(n * k);
         for (int64_t j = 0; j < n; ++j)
             for (int c = 0; c < k; ++c) out[j * k + c] = {own.scores[j * lanes + c], child + c};

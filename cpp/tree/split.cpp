@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <variant>
 
 #include "core/parallel.hpp"
 #include "tree/node_kmeans.hpp"
 
 namespace sparsecluster {
 
-std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& nodes, const SplitOptions& options) {
+namespace {
+
+template <class V>
+std::vector<Split> split_all(const Rows& rows, const std::vector<NodeTask>& nodes, const SplitOptions& options) {
     const TeamScope team(options.n_threads);
-    std::vector<NodeKMeans> workers(std::max(options.n_threads, 1));
+    std::vector<NodeKMeans<V>> workers(std::max(options.n_threads, 1));
     std::vector<Split> splits(nodes.size());
     std::vector<int64_t> order(nodes.size());
     std::iota(order.begin(), order.end(), 0);
@@ -38,6 +42,13 @@ std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& no
         if (thread == 0 && options.on_rows) options.on_rows(now);
     });
     return splits;
+}
+
+}  // namespace
+
+std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& nodes, const SplitOptions& options) {
+    return std::visit(
+        [&]<class V, class I>(const Matrix<V, I>&) { return split_all<V>(rows, nodes, options); }, rows.matrix());
 }
 
 }  // namespace sparsecluster

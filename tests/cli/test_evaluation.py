@@ -174,3 +174,38 @@ def test_labels_in_another_order_than_the_rows_are_refused(command, name):
     status, _, err = command(f"evaluate x.txt --labels {name}")
     assert status != 0
     assert "is that of row 35, not of row 0" in err
+
+
+def test_files_that_are_no_labels_or_weights_are_refused_in_words(command):
+    np.save("whole.npy", np.arange(36) % 3)
+    Path("cut.npy").write_bytes(Path("whole.npy").read_bytes()[:200])
+    Path("empty.npy").write_bytes(b"")
+    np.save("objects.npy", np.array([0, "a"], dtype=object), allow_pickle=True)
+    Path("latin.txt").write_bytes("é\n".encode("latin-1"))
+    for option, message in [
+        ("--labels cut.npy", "cut.npy is not a whole .npy file of labels"),
+        ("--labels empty.npy", "empty.npy is not a whole .npy file of labels"),
+        ("--labels objects.npy", "objects.npy holds Python objects. Save labels as numbers"),
+        ("--labels latin.txt", "latin.txt is not UTF-8 text (byte 0)"),
+        ("--labels whole.npy --weights cut.npy", "cut.npy is not a whole .npy file of weights"),
+        ("--labels whole.npy --weights objects.npy", "Save weights as numbers"),
+    ]:
+        status, _, err = command(f"evaluate x.txt {option}")
+        assert status == 2
+        assert message in err
+
+
+def test_a_time_between_checkpoints_is_refused_by_its_own_name(command):
+    status, _, err = command("choose-k x.txt --most 3 --checkpoint c --every often")
+    assert status == 2
+    assert "--every must be a number of seconds" in err
+
+
+def test_an_interrupted_search_says_how_it_resumes(command, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sparsecluster.choose_k", interrupted)
+    status, _, err = command("choose-k x.txt --most 3 --checkpoint c")
+    assert status == 130
+    assert "run the same command again to resume" in " ".join(err.split())

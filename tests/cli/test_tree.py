@@ -8,31 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from support.commands import refused
 
 from sparsecluster import ClusterTree, load_model, make_report, read, read_newick
-from sparsecluster.cli import app
 from sparsecluster.cli.tree import tree
-
-TEXT = "red apple\ngreen apple\nblue sky\nblue sea\nred apple pie\nblue sky sea\n" * 2
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    Path("x.txt").write_text(TEXT)
-
-    def command(line):
-        app.meta(line.split())
-        return capfd.readouterr()
-
-    return command
-
-
-def refused(run, line, capfd):
-    with pytest.raises(SystemExit) as ended:
-        run(line)
-    assert ended.value.code == 2
-    return capfd.readouterr().err
 
 
 def test_files_hold_what_the_library_finds(run):

@@ -58,9 +58,9 @@ def test_costs_of_partitions_are_kept(rows, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_finished_clusterings_cost_what_plain_ones_cost(rows, name):
-    X = rows(name)
+    X = rows(name)  # small: from one seed to the next the cost of plain k-means varies by 0.2%
     plain, embedded = (
-        np.mean([KMeans(K, random_state=seed, embedding=one).fit(X).inertia_ for seed in range(5)])
+        np.mean([KMeans(K, random_state=seed, embedding=one).fit(X).inertia_ for seed in range(20)])
         for one in (None, 1000)
     )
     assert embedded <= 1.002 * plain

@@ -110,3 +110,8 @@ def test_wrong_resampling_is_refused(changed, message):
     options = {"estimator": KMeans(2), **changed}
     with pytest.raises(ValueError, match=message):
         stability(options.pop("estimator"), np.eye(9), **options)
+
+
+def test_samples_with_fewer_rows_than_clusters_are_refused():
+    with pytest.raises(ValueError, match=r"0\.7 of 10 rows has 7 rows, fewer than n_clusters=8"):
+        stability(KMeans(8), np.arange(10.0)[:, None], fraction=0.7)

@@ -252,3 +252,10 @@ def test_a_search_that_runs_out_of_distinct_rows_says_so():
     doubt = choose_k(np.repeat(np.eye(4), 5, axis=0), range(2, 10), random_state=0).doubt
     assert "X has no more distinct rows than that" in doubt
     assert "a larger one may be better" not in doubt
+
+
+def test_a_checkpoint_that_is_a_file_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(ValueError, match="is a file; a checkpoint is a folder"):
+        choose_k(np.arange(20.0)[:, None], range(2, 4), checkpoint=file)

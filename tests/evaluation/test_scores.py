@@ -112,3 +112,9 @@ def test_evaluate_gathers_what_the_functions_say():
     assert "silhouette" in str(found)
     with pytest.raises(ValueError, match="3 true labels for 600 rows"):
         evaluate(csr(X), labels, [1, 2, 3])
+
+
+@pytest.mark.parametrize("score", [clustering_cost, calinski_harabasz])
+def test_both_names_of_squared_distances_mean_the_same(score):
+    X, labels = np.array([[0.0], [2.0], [10.0], [12.0]]), [0, 0, 1, 1]
+    assert score(X, labels, metric="sqeuclidean") == score(X, labels, metric="euclidean")

@@ -254,3 +254,19 @@ def test_equal_rows_in_several_clusters_count_zero(metric):
 def test_rows_of_one_direction_count_zero_by_cosine():
     X = np.arange(1.0, 11)[:, None]
     assert not silhouette(X, [0] * 5 + [1] * 5, samples=True).any()
+
+
+@pytest.mark.parametrize("measure", [silhouette, simplified_silhouette])
+@pytest.mark.parametrize("factor", [2.0**-700, 2.0**400])
+def test_the_scale_of_the_rows_does_not_count(measure, factor):
+    rng = np.random.default_rng(0)
+    X, labels = rng.random((20, 3)), np.arange(20) % 3
+    expected = measure(X, labels, metric="sqeuclidean", samples=True)
+    for rows in (X * factor, sp.csr_array(X * factor)):
+        found = measure(rows, labels, metric="sqeuclidean", samples=True)
+        assert np.allclose(found, expected, rtol=1e-12)
+
+
+def test_silhouettes_by_distances_that_are_not_squared_are_refused_with_a_way_out():
+    with pytest.raises(ValueError, match="Pass 'sqeuclidean', or use simplified_silhouette"):
+        silhouette(np.eye(4), [0, 0, 1, 1], metric="euclidean")

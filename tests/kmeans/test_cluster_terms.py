@@ -199,7 +199,9 @@ def test_all_clusters_can_become_one():
     assert set(model.labels_) == {0}
 
 
-@pytest.mark.parametrize("pairs", [[], [(0, 0)], [(0, 3)], [(-1, 0)], [(0, 1, 2)], [(0, 0.5)]])
+@pytest.mark.parametrize(
+    "pairs", [[], [(0, 0)], [(0, 3)], [(-1, 0)], [(0, 1, 2)], [(0, 0.5)], [0, 1], None]
+)
 def test_wrong_pairs_are_refused_and_change_nothing(pairs):
     model = fitted()
     centers = model.cluster_centers_
@@ -216,3 +218,9 @@ def test_a_merge_of_other_rows_or_within_bounds_is_refused():
     bounded = KMeans(3, size_max=7, random_state=0).fit(X)
     with pytest.raises(ValueError, match="cannot keep size_min and size_max"):
         bounded.merge([(0, 1)], X)
+
+
+def test_pairs_are_taken_as_similar_clusters_returns_them():
+    X = np.array([[9.0, 0], [9, 1], [0, 5]])
+    model = KMeans(3, init=X).fit(X)
+    assert model.merge(model.similar_clusters(), X).labels_.tolist() == [0, 0, 1]

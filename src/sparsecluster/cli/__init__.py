@@ -94,8 +94,8 @@ def _launch(
     try:
         app(tokens, exit_on_error=False, print_error=False)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        _exit(INTERRUPTED, "interrupted")
+    except KeyboardInterrupt as interrupt:
+        _exit(INTERRUPTED, str(interrupt) or "interrupted")
     except Terminated:
         _exit(TERMINATED, "terminated")
     except BrokenPipeError:

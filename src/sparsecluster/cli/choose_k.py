@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -80,6 +82,7 @@ def choose_k(
     """
     from sparsecluster import choose_k as choose
     from sparsecluster.rows.resources import effective_memory_limit
+    from sparsecluster.storage.checkpoint import seconds as parsed_seconds
 
     if least > most:
         raise ValueError(f"--least {least} is above --most {most}.")
@@ -90,13 +93,17 @@ def choose_k(
     if zero_rows != "error" and metric != "cosine":
         raise ValueError("--zero-rows needs --metric cosine.")
     effective_memory_limit(memory_limit)
+    try:
+        parsed_seconds(every)
+    except ValueError as error:
+        raise ValueError(str(error).replace("checkpoint_every", "--every")) from None
     inputs, screen = Inputs(data), Screen(running)
     check_outputs(inputs=inputs.paths, files=[model, table, plot], checkpoint=checkpoint)
     tried = range(least, most + 1, step)
     with screen.warnings_in_words():
         rows = read_rows(inputs, reading, preparing, running, screen)
         started = time.perf_counter()
-        with screen.progress("choosing K") as show:
+        with _resumable(checkpoint), screen.progress("choosing K") as show:
 
             def told(record: Any) -> None:
                 share = sum(range(least, record.k + 1, step)) / sum(tried)
@@ -148,6 +155,20 @@ def choose_k(
         f"{seconds:.2f} s",
         *(f"{name}: {path}" for name, path in (("model", model), ("plot", plot)) if path),
     )
+
+
+@contextmanager
+def _resumable(checkpoint: Path | None) -> Iterator[None]:
+    """Whoever interrupts the search is told whether it can resume."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted. {checkpoint} holds the search up to the last K that was whole: run the "
+            f"same command again to resume"
+        ) from None
 
 
 def _check_plot(plot: Path) -> None:

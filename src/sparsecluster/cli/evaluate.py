@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from sparsecluster.cli.fit import read_rows
 from sparsecluster.cli.inputs import Data, Inputs
-from sparsecluster.cli.labels import read_labels
+from sparsecluster.cli.labels import read_array, read_labels
 from sparsecluster.cli.models import open_model
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.screen import Screen
@@ -60,8 +60,6 @@ def evaluate(
     memory_limit
         Memory beyond the data, like 2GB; by default half of what is free.
     """
-    import numpy as np
-
     from sparsecluster import evaluate as judge
     from sparsecluster import read
 
@@ -70,7 +68,7 @@ def evaluate(
     inputs, screen = Inputs(data), Screen(running)
     clusters = None if labels is None else read_labels(labels)
     truth = None if true is None else read_labels(true)
-    weight = None if weights is None else np.load(weights, allow_pickle=False)
+    weight = None if weights is None else read_array(weights, "weights")
     with screen.warnings_in_words():
         if model is None:
             rows = read_rows(inputs, reading, preparing, running, screen)

@@ -40,6 +40,8 @@ from sparsecluster.cli.words import option_name
 from sparsecluster.rows.errors import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sparsecluster.rows.rows import Rows
 
 MOST_NAMES = 8  # of columns, in a line
@@ -200,6 +202,34 @@ def _executor(dask: str | None, workers: int | None, *, minibatch: bool) -> str 
         option = "--workers" if dask is None else "--dask"
         raise ValueError(f"{option} cannot be combined with --minibatch.")
     return workers if dask is None else dask
+
+
+def read_and_fit(
+    estimator: Any,
+    inputs: Inputs,
+    reading: Reading,
+    preparing: Preparing,
+    running: Running,
+    screen: Screen,
+    *,
+    doing: str,
+    phase: Callable[[Any], str],
+) -> tuple[Rows, dict[str, float]]:
+    """Rows that were read and fitted, with progress; the seconds that both took.
+
+    `phase` says what a record of the estimator's callback, which has `done` and `total`, is about.
+    """
+    with screen.warnings_in_words():
+        begun = time.perf_counter()
+        rows = read_rows(inputs, reading, preparing, running, screen)
+        started = time.perf_counter()
+        with screen.progress(doing) as show:
+            estimator.callback = lambda record: show(
+                record.done / max(record.total, 1), phase=phase(record)
+            )
+            estimator.fit(rows)
+        estimator.callback = None
+    return rows, {"reading": started - begun, "total": time.perf_counter() - started}
 
 
 def _estimator(given: dict[str, Any], minibatch: bool) -> Any:

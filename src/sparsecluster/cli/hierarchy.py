@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,7 +14,7 @@ from sparsecluster.cli.clusters import (
     terms_of_labels,
     tree_summary,
 )
-from sparsecluster.cli.fit import read_rows
+from sparsecluster.cli.fit import read_and_fit
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending
@@ -111,17 +110,17 @@ def hierarchy(
     )
     estimator.check_parameters()
     preparing.transformer()
-    with screen.warnings_in_words():
-        begun = time.perf_counter()
-        rows = read_rows(inputs, reading, preparing, running, screen)
-        started = time.perf_counter()
-        with screen.progress("merging") as show:
-            estimator.callback = lambda record: show(
-                record.done / max(record.total, 1), phase=record.phase
-            )
-            estimator.fit(rows)
-        estimator.callback = None
-    seconds = time.perf_counter() - started
+    rows, taken = read_and_fit(
+        estimator,
+        inputs,
+        reading,
+        preparing,
+        running,
+        screen,
+        doing="merging",
+        phase=lambda record: record.phase,
+    )
+    seconds = taken["total"]
     write_results(estimator, rows, model=model, labels=labels, join=join)
     if newick is not None:
         _write_tree(newick, estimator, rows)
@@ -134,7 +133,7 @@ def hierarchy(
             **tree_summary(estimator),
             "top_terms": top_terms,
             "seconds": seconds,
-            "seconds_by_phase": {"reading": started - begun, "total": seconds},
+            "seconds_by_phase": taken,
             **written_fields(model, labels, join),
             "newick": newick and str(newick),
         },

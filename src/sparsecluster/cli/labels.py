@@ -103,6 +103,21 @@ def _opened(target: str) -> Iterator[BinaryIO | Any]:
         yield file
 
 
+def read_array(path: Path, what: str) -> Any:
+    """One value per row, from a .npy file."""
+    import numpy as np
+
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        if "allow_pickle" in str(error) and path.read_bytes()[:6] == b"\x93NUMPY":
+            raise ValueError(f"{path} holds Python objects. Save {what} as numbers.") from None
+        raise ValueError(f"{path} is not a whole .npy file of {what}.") from None
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"{path} holds several arrays. Save {what} as one .npy array.")
+    return found
+
+
 def read_labels(path: Path) -> Any:
     """The labels in a file as `write_labels` has them; also strings, one per line."""
     import numpy as np
@@ -110,7 +125,7 @@ def read_labels(path: Path) -> Any:
     if path.suffix not in ENDINGS:
         raise ValueError(f"{path}: labels are read from {', '.join(ENDINGS)}.")
     if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
+        return read_array(path, "labels")
     if path.suffix == ".parquet":
         check_ending(str(path))
         import pyarrow.parquet
@@ -122,7 +137,10 @@ def read_labels(path: Path) -> Any:
             _check_order(pyarrow.parquet.read_table(path, columns=["row"])["row"].to_pylist(), path)
         found = pyarrow.parquet.read_table(path, columns=["label"])["label"]
         return np.asarray(found.to_pylist())
-    lines = path.read_text("utf-8").splitlines()
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}).") from None
     if path.suffix == ".csv":
         import csv
 

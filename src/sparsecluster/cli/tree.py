@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +10,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from sparsecluster.cli.clusters import cluster_tree_summary, clusters_table, terms_column
-from sparsecluster.cli.fit import read_rows
+from sparsecluster.cli.fit import read_and_fit
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending
@@ -120,17 +119,17 @@ def tree(
     )
     estimator.check_parameters()
     preparing.transformer()
-    with screen.warnings_in_words():
-        begun = time.perf_counter()
-        rows = read_rows(inputs, reading, preparing, running, screen)
-        started = time.perf_counter()
-        with screen.progress("splitting") as show:
-            estimator.callback = lambda record: show(
-                record.done / max(record.total, 1), phase=f"level {record.level}"
-            )
-            estimator.fit(rows)
-        estimator.callback = None
-    seconds = time.perf_counter() - started
+    rows, taken = read_and_fit(
+        estimator,
+        inputs,
+        reading,
+        preparing,
+        running,
+        screen,
+        doing="splitting",
+        phase=lambda record: f"level {record.level}",
+    )
+    seconds = taken["total"]
     write_results(estimator, rows, model=model, labels=labels, join=join)
     if chain is not None:
         estimator.save_chain(chain)
@@ -149,7 +148,7 @@ def tree(
             **cluster_tree_summary(estimator),
             "top_terms": leaf_terms,
             "seconds": seconds,
-            "seconds_by_phase": {"reading": started - begun, "total": seconds},
+            "seconds_by_phase": taken,
             **written_fields(model, labels, join),
             "chain": chain and str(chain),
             "newick": newick and str(newick),

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
-from sparsecluster.rows.rows import MAX_INDEX, Rows, check_input
+from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
 
 Progress = Callable[[float], Any]
 NOISE = -1
+# Of values: outside, their squares lose digits in float64.
+SMALLEST, LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,18 @@ class Labelling:
         kept = self.inside
         numbers, values = self.numbers[kept], values[kept]
         return np.bincount(numbers, values, minlength=self.n_clusters)
+
+    def to_scale(self) -> Labelling:
+        """The same with rows times a power of two, where squares of their values would be lost:
+        for measures that do not depend on the scale."""
+        matrix: Any = self.rows.matrix
+        values = matrix.data if sp.issparse(matrix) else np.asarray(matrix)
+        largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+        if largest == 0 or SMALLEST <= largest <= LARGEST:
+            return self
+        factor = np.ldexp(1.0, -int(np.frexp(largest)[1]))
+        scaled = matrix.astype(np.float64) * factor
+        return replace(self, rows=as_rows(scaled, n_threads=self.n_threads))
 
     def tell(self, share: float) -> None:
         """So much is done."""

@@ -14,6 +14,7 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.rows.rows import as_rows
 
 METRICS = ("euclidean", "cosine")
+SQUARED = ("euclidean", "sqeuclidean", "cosine")  # where the squares count, both names mean them
 
 
 def clustering_cost(
@@ -37,8 +38,8 @@ def clustering_cost(
         The rows.
     labels : array-like of shape (n_samples,)
         The cluster of each row: integers, or strings. -1 is noise: these rows are left out.
-    metric : {"euclidean", "cosine"}, default="euclidean"
-        How rows are compared.
+    metric : {"euclidean", "sqeuclidean", "cosine"}, default="euclidean"
+        How rows are compared. The cost is of squared distances by either of the first two names.
     sample_weight, n_threads, memory_limit
         As for :func:`silhouette`.
 
@@ -53,6 +54,7 @@ def clustering_cost(
     >>> clustering_cost(np.array([[0.0], [2.0], [5.0]]), ["a", "a", "b"])
     2.0
     """
+    check_metric(metric, SQUARED)
     geometry = _entered(X, labels, metric, sample_weight, n_threads, memory_limit, least=1)
     return cost(geometry)
 
@@ -88,6 +90,7 @@ def calinski_harabasz(
     >>> calinski_harabasz(np.array([[0.0], [2.0], [10.0], [12.0]]), [0, 0, 1, 1])
     50.0
     """
+    check_metric(metric, SQUARED)
     geometry = _entered(X, labels, metric, sample_weight, n_threads, memory_limit, distinct=True)
     return scatter_ratio(geometry)
 
@@ -110,8 +113,10 @@ def davies_bouldin(
 
     Parameters
     ----------
-    X, labels, metric, sample_weight, n_threads, memory_limit
+    X, labels, sample_weight, n_threads, memory_limit
         As for :func:`clustering_cost`. Weights count in the mean distances.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        How rows are compared; distances are not squared.
 
     Returns
     -------
@@ -124,6 +129,7 @@ def davies_bouldin(
     >>> davies_bouldin(np.array([[0.0], [2.0], [10.0], [12.0]]), [0, 0, 1, 1])
     0.2
     """
+    check_metric(metric, METRICS)
     geometry = _entered(X, labels, metric, sample_weight, n_threads, memory_limit, distinct=True)
     return mean_similarity(geometry)
 
@@ -137,7 +143,6 @@ def _entered(
     memory_limit: int | str | None,
     **needs: Any,
 ) -> Geometry:
-    check_metric(metric, METRICS)
     labelling = label_rows(
         X,
         labels,

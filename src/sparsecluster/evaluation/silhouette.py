@@ -69,6 +69,11 @@ def silhouette(
     >>> silhouette(X, [0, 1, 0, 1], samples=True).round(2)
     array([-0.52, -0.48, -0.52, -0.47])
     """
+    if metric == "euclidean":
+        raise ValueError(
+            "metric='euclidean' would need the distances of all pairs of rows. Pass 'sqeuclidean', "
+            "or use simplified_silhouette, which has both."
+        )
     check_metric(metric, METRICS)
     labelling = label_rows(
         X,
@@ -79,7 +84,7 @@ def silhouette(
         progress=progress,
         distinct=True,
     )
-    values, _ = silhouettes(Geometry.of(labelling, cosine=metric == "cosine"))
+    values, _ = silhouettes(Geometry.of(labelling.to_scale(), cosine=metric == "cosine"))
     return values if samples else weighted_mean(values, labelling)
 
 
@@ -129,7 +134,7 @@ def simplified_silhouette(
         progress=progress,
         distinct=True,
     )
-    geometry = Geometry.of(labelling, cosine=metric == "cosine")
+    geometry = Geometry.of(labelling.to_scale(), cosine=metric == "cosine")
     values = simplified_silhouettes(geometry, root=metric == "euclidean")
     return values if samples else weighted_mean(values, labelling)
 

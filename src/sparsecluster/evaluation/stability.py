@@ -83,6 +83,12 @@ def stability(
             f"Two samples of {fraction:g} of {rows.n_rows} rows share too few to compare. Raise "
             f"fraction, or pass more rows."
         )
+    n_clusters = estimator.get_params().get("n_clusters")
+    if isinstance(n_clusters, Integral) and size < int(n_clusters):
+        raise ValueError(
+            f"A sample of {fraction:g} of {rows.n_rows} rows has {size} rows, fewer than "
+            f"n_clusters={n_clusters}. Raise fraction, or pass more rows."
+        )
     found = np.empty(n_resamples)
     for pair in range(n_resamples):
         drawn = [np.sort(chance.permutation(rows.n_rows)[:size]) for _ in range(2)]

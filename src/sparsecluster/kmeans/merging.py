@@ -39,7 +39,7 @@ class MergingEstimator(CenterEstimator):
         Parameters
         ----------
         pairs : iterable of (int, int)
-            Numbers of clusters, such as the first two of each of :meth:`similar_clusters`.
+            Numbers of clusters; also as :meth:`similar_clusters` returns them, with a similarity.
         X : sparse matrix or array, Rows, or path
             The rows that were fitted; their labels and cost follow.
         sample_weight : array of shape (n_samples,), optional
@@ -125,9 +125,16 @@ class MergingEstimator(CenterEstimator):
 
 def _groups(pairs: Iterable[Any], n_clusters: int) -> np.ndarray:
     """The number of the merged cluster that each cluster goes into."""
-    found: list[tuple[Any, ...]] = [tuple(pair) for pair in pairs]
+    try:
+        found: list[tuple[Any, ...]] = [tuple(pair) for pair in pairs]
+    except TypeError:
+        raise ValueError(
+            f"pairs must be a list of pairs of clusters, as [(0, 1)]; got {pairs!r}."
+        ) from None
     if not found:
         raise ValueError("There are no pairs to merge.")
+    # `similar_clusters` adds how similar they are.
+    found = [pair[:2] if len(pair) == 3 and isinstance(pair[2], float) else pair for pair in found]
     for pair in found:
         fine = len(pair) == 2 and all(
             not isinstance(one, bool) and isinstance(one, Integral) and 0 <= int(one) < n_clusters

@@ -101,7 +101,10 @@ def label_row_blocks(rows: Rows, path: Any) -> Iterator[sp.csr_array]:
 def _labels_of(rows: Rows, path: Any) -> sp.csr_array:
     """The labels of a file, as an indicator matrix."""
     if rows.labels is None:
-        raise ReadError(f"{path} has no labels to take for rows.")
+        raise ReadError(
+            f"{path} has no labels, which metalabels=True takes for rows. Labels come first on a "
+            f"line of an svmlight file."
+        )
     labels: Any = rows.labels
     if not sp.issparse(labels):
         columns = label_columns(labels, None)

@@ -121,6 +121,8 @@ def open_checkpoint(
         yield None
         return
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder} is a file; a checkpoint is a folder. Choose another name.")
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:

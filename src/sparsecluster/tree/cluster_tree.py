@@ -74,15 +74,17 @@ class ClusterTree(ClusterMixin, TreeForms):
     balanced : bool, default=True
         Whether the sizes of siblings differ by one row at most. The tree then has about as few
         leaves as `max_leaf_size` allows, and rows are divided among the children of a node so that
-        the cost is lowest for these sizes. Without it a row goes to the nearest
-        center, unless a child would get fewer than `min_leaf_size` rows or more than 7/8 of them.
+        the cost is nearly the lowest for these sizes. Where a node has more than
+        1,024 rows per child, its centers are found with a sample of 512 or more per child.
+        Without it a row goes to the nearest center, unless a child would get fewer than
+        `min_leaf_size` rows or more than 7/8 of them.
     metric : {"euclidean", "cosine"}, default="cosine"
         What rows are compared by.
     zero_rows : {"error", "first"}, default="first"
         With "cosine", whether rows that are zero are refused, or go anywhere that they fit (with
         `predict` to the first child).
     init : {"k-means++", "random"}, default="k-means++"
-        How the centers of a split start: with k-means++ on 16 rows per child, or with any rows.
+        How the centers of a split start: with k-means++ on 8 rows per child, or with any rows.
     n_init : int, default=1
         Runs per split, of which the one of the lowest cost is kept.
     max_iter : int, default=20
@@ -277,7 +279,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         )
 
     def _check_memory(self, rows: Rows) -> None:
-        needed = 8 * self.branching * (rows.n_rows + 2 * min(rows.n_features, rows.core.nnz))
+        needed = 8 * self.branching * (rows.n_rows + 4 * min(rows.n_features, rows.core.nnz))
         small = self.memory_limit is None and needed <= SMALL
         if small or rows.n_rows <= self.max_leaf_size:
             return

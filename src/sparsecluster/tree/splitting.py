@@ -106,8 +106,11 @@ class Splitter:
     def _centers(self, found: dict[str, np.ndarray], first: int, end: int) -> sp.csr_array:
         indptr = found["indptr"][first : end + 1]
         part = slice(int(indptr[0]), int(indptr[-1]))
-        arrays = (found["values"][part], found["columns"][part], indptr - indptr[0])
-        return sp.csr_array(arrays, shape=(end - first, self.rows.n_features))
+        centers: Any = sp.csr_array((end - first, self.rows.n_features), dtype=np.float64)
+        # As they are: there are many nodes, and a constructor would check and copy each.
+        centers.data, centers.indices = found["values"][part], found["columns"][part]
+        centers.indptr = indptr - indptr[0]
+        return centers
 
     def root(self) -> tuple[sp.csr_array, float]:
         """The center of all rows, and their cost."""
@@ -209,7 +212,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
         for (node, rows, node_seed), split in zip(to_split, splits, strict=True):
             del members[node]
             n_iter = max(n_iter, split.n_iter)
-            order = np.argsort(split.labels, kind="stable")
+            order = np.argsort(split.labels.astype(np.uint16), kind="stable")  # by digits: fast
             parts = np.split(rows[order], np.cumsum(split.sizes)[:-1])
             for part, one in zip(parts, child_seeds(node_seed, len(parts)), strict=True):
                 members[len(parents)] = part

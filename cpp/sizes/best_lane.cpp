@@ -1,0 +1,104 @@
+#include "sizes/best_lane.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/clones.hpp"
+
+namespace sparsecluster {
+
+namespace {
+
+template <class T>
+[[gnu::always_inline]] inline void one_by_one(const T* row, int stride, const T* prices, int32_t* label, T* best) {
+    int at = 0;
+    T largest = row[0] - prices[0];
+    for (int c = 1; c < stride; ++c)
+        if (const T here = row[c] - prices[c]; here > largest) largest = here, at = c;
+    *label = at;
+    *best = largest;
+}
+
+template <class T, int Width>
+struct Lanes {
+    typedef T Vector __attribute__((vector_size(Width * sizeof(T))));
+};
+
+// The largest or lowest of all lanes, half by half.
+template <bool Largest, class T, int Width>
+[[gnu::always_inline]] inline T reduced(const typename Lanes<T, Width>::Vector& all) {
+    if constexpr (Width == 2) {
+        return (Largest ? all[0] > all[1] : all[0] < all[1]) ? all[0] : all[1];
+    } else {
+        using Half = typename Lanes<T, Width / 2>::Vector;
+        Half low, high;
+        __builtin_memcpy(&low, &all, sizeof(Half));
+        __builtin_memcpy(&high, reinterpret_cast<const char*>(&all) + sizeof(Half), sizeof(Half));
+        const Half better = (Largest ? low > high : low < high) ? low : high;
+        return reduced<Largest, T, Width / 2>(better);
+    }
+}
+
+// Lane by lane, then the lowest of the lanes that have the largest.
+template <class T, int Width>
+[[gnu::always_inline]] inline void side_by_side(const T* row, int stride, const T* prices, int32_t* label, T* best) {
+    using Whole = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    using Values = typename Lanes<T, Width>::Vector;
+    using Numbers = typename Lanes<Whole, Width>::Vector;
+    Values largest, price;
+    Numbers lane, at{};
+    for (int c = 0; c < Width; ++c) lane[c] = c;
+    __builtin_memcpy(&largest, row, sizeof(Values));
+    __builtin_memcpy(&price, prices, sizeof(Values));
+    largest -= price;
+    for (int from = Width; from < stride; from += Width) {
+        Values here;
+        __builtin_memcpy(&here, row + from, sizeof(Values));
+        __builtin_memcpy(&price, prices + from, sizeof(Values));
+        here -= price;
+        const Numbers better = here > largest;
+        largest = better ? here : largest;
+        at = better ? Numbers{} + Whole(from) : at;
+    }
+    const T most = reduced<true, T, Width>(largest);
+    const Numbers equal = largest == Values{} + most;
+    at = equal ? at + lane : Numbers{} + Whole(INT32_MAX);
+    *label = int32_t(reduced<false, Whole, Width>(at));
+    *best = most;
+}
+
+template <class T>
+[[gnu::always_inline]] inline void all_rows(const T* scores, const int64_t* rows, int64_t n, int stride,
+                                            const T* prices, int32_t* labels, T* best) {
+    auto each = [&](auto work) __attribute__((always_inline)) {
+        for (int64_t j = 0; j < n; ++j) work(scores + (rows ? rows[j] : j) * stride, j);
+    };
+    constexpr int kFull = int(64 / sizeof(T));
+    if (stride % kFull == 0)
+        each([&](const T* row, int64_t j) __attribute__((always_inline)) {
+            side_by_side<T, kFull>(row, stride, prices, labels + j, best + j);
+        });
+    else if (stride % (kFull / 4) == 0)
+        each([&](const T* row, int64_t j) __attribute__((always_inline)) {
+            side_by_side<T, kFull / 4>(row, stride, prices, labels + j, best + j);
+        });
+    else
+        each([&](const T* row, int64_t j) __attribute__((always_inline)) {
+            one_by_one(row, stride, prices, labels + j, best + j);
+        });
+}
+
+}  // namespace
+
+FOR_EACH_PROCESSOR
+void best_lanes(const float* scores, const int64_t* rows, int64_t n, int stride, const float* prices, int32_t* labels,
+                float* best) {
+    all_rows(scores, rows, n, stride, prices, labels, best);
+}
+FOR_EACH_PROCESSOR
+void best_lanes(const double* scores, const int64_t* rows, int64_t n, int stride, const double* prices, int32_t* labels,
+                double* best) {
+    all_rows(scores, rows, n, stride, prices, labels, best);
+}
+
+}  // namespace sparsecluster
