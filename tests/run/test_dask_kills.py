@@ -41,7 +41,7 @@ class Killer:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return stored(tmp_path_factory.mktemp("rows"), sparse_rows(20000, 2000))
+    return stored(tmp_path_factory.mktemp("rows"), sparse_rows(6000, 800))
 
 
 def test_twenty_fits_with_a_kill_each(store):
