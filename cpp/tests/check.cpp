@@ -377,6 +377,7 @@ int main() {
     check_faults();
     check_hierarchy();
     check_embedding();
+    check_parts();
     check_evaluation();
     check_tree();
     check_projection();

@@ -27,6 +27,7 @@ void check_nested(const char* level);
 void check_minibatch(const char* level);
 void check_neighbors(const char* level);
 void check_embedding();
+void check_parts();
 void check_evaluation();
 void check_sizes(const char* level);
 void check_faults();

@@ -41,10 +41,11 @@ class Killer:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return stored(tmp_path_factory.mktemp("rows"), sparse_rows(20000, 2000))
+    return stored(tmp_path_factory.mktemp("rows"), sparse_rows(6000, 800))
 
 
-def test_twenty_fits_with_a_kill_each(store):
+def killed_fit(store, estimator, seed):
+    """A fit on three workers of its own, one of which is killed; a nanny brings another."""
     with (
         distributed.LocalCluster(
             n_workers=3,
@@ -54,17 +55,19 @@ def test_twenty_fits_with_a_kill_each(store):
             dashboard_address=":0",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
+        Killer(cluster, 3.0, seed),
     ):
-        undisturbed = {
-            estimator: estimator(50, init="random", random_state=3).fit(store)
-            for estimator in (KMeans, SphericalKMeans)
-        }
-        until = time.monotonic() + float(os.environ.get("SOAK_SECONDS", 0))
-        number = 0
-        while number < N_FITS or time.monotonic() < until:
-            estimator = (KMeans, SphericalKMeans)[number % 2]
-            client.wait_for_workers(3, timeout=60)
-            with Killer(cluster, 3.0, number):
-                fit = estimator(50, init="random", random_state=3, executor=client).fit(store)
-            assert_same_fit(undisturbed[estimator], fit)
-            number += 1
+        return estimator(50, init="random", random_state=3, executor=client).fit(store)
+
+
+def test_twenty_fits_with_a_kill_each(store):
+    undisturbed = {
+        estimator: estimator(50, init="random", random_state=3).fit(store)
+        for estimator in (KMeans, SphericalKMeans)
+    }
+    until = time.monotonic() + float(os.environ.get("SOAK_SECONDS", 0))
+    number = 0
+    while number < N_FITS or time.monotonic() < until:
+        estimator = (KMeans, SphericalKMeans)[number % 2]
+        assert_same_fit(undisturbed[estimator], killed_fit(store, estimator, number))
+        number += 1

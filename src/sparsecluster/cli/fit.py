@@ -194,6 +194,16 @@ def read_rows(
         return label_rows(rows, data.name) if preparing.metalabels else rows
 
 
+def _executor(dask: str | None, workers: int | None, *, minibatch: bool) -> str | int | None:
+    """Who is to compute; None for this process."""
+    if dask is not None and workers is not None:
+        raise ValueError("--dask cannot be combined with --workers: its workers are there.")
+    if minibatch and (dask is not None or workers is not None):
+        option = "--workers" if dask is None else "--dask"
+        raise ValueError(f"{option} cannot be combined with --minibatch.")
+    return workers if dask is None else dask
+
+
 def read_and_fit(
     estimator: Any,
     inputs: Inputs,
@@ -220,16 +230,6 @@ def read_and_fit(
             estimator.fit(rows)
         estimator.callback = None
     return rows, {"reading": started - begun, "total": time.perf_counter() - started}
-
-
-def _executor(dask: str | None, workers: int | None, *, minibatch: bool) -> str | int | None:
-    """Who is to compute; None for this process."""
-    if dask is not None and workers is not None:
-        raise ValueError("--dask cannot be combined with --workers: its workers are there.")
-    if minibatch and (dask is not None or workers is not None):
-        option = "--workers" if dask is None else "--dask"
-        raise ValueError(f"{option} cannot be combined with --minibatch.")
-    return workers if dask is None else dask
 
 
 def _estimator(given: dict[str, Any], minibatch: bool) -> Any:

@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 import uuid
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,15 @@ from typing import Any
 
 from sparsecluster.rows.errors import counted
 from sparsecluster.run.session import Executor, Factory, Merge, Recipe, Session
-from sparsecluster.run.worker import Answer, Missing, Request, answer, drop, merge_answers
+from sparsecluster.run.worker import (
+    Answer,
+    Missing,
+    Request,
+    answer,
+    drop,
+    merge_answers,
+    shared_by_all,
+)
 from sparsecluster.version import __version__
 
 LOGGER = logging.getLogger("sparsecluster")
@@ -263,8 +272,11 @@ class DaskSession(Session):
         """What all parts get: with every call, or to each worker once where it is large."""
         if _n_bytes(shared) <= INLINE_BYTES:
             return shared
-        # In a list, because Dask would take the names in a dict for those of its futures.
-        return self._client.scatter([shared], broadcast=True, hash=False)[0]
+        # As a task, which Dask does again where its worker dies; what is scattered would be gone.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            key = f"sparsecluster-{self._fit}-shared-{next(self._keys)}"
+            return self._client.submit(shared_by_all, shared, key=key, pure=False)
 
     def _collected(self, futures: dict[int, Any], merge: Merge | None) -> list[Answer | Missing]:
         """Answers as they come, merged on the workers where they are many, but for those of workers

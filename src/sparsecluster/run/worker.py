@@ -90,6 +90,11 @@ def answer(request: Request, shared: dict[str, Any], own: dict[str, Any]) -> Ans
         return Answer(value, (request.number,))
 
 
+def shared_by_all(value: dict[str, Any]) -> dict[str, Any]:
+    """What goes to all workers, from one to the next."""
+    return value
+
+
 def merge_answers(merge: Merge, *answers: Answer | Missing) -> Answer | Missing:
     """Several answers as one."""
     missing = tuple(n for one in answers if isinstance(one, Missing) for n in one.parts)
