@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sizes/balanced_assign.hpp"
-#include "tree/cluster_sums.hpp"
+#include "tree/node_sums.hpp"
 #include "tree/lanes.hpp"
 #include "tree/node_rows.hpp"
 #include "tree/random.hpp"
@@ -84,7 +84,7 @@ private:
     bool precise_ = false, converged_ = false;
     Scoring<float> roughly_;
     Scoring<double> precisely_;
-    ClusterSums sums_;                // of the rows of each cluster
+    NodeSums sums_;                // of the rows of each cluster
     std::vector<int32_t> summed_;     // the labels that the sums are of
     std::vector<LocalVector> lists_;  // the same sums, or the seeds; a center is that divided by its divisor
     std::vector<double> divisors_;

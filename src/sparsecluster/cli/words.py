@@ -69,7 +69,8 @@ def _parameters() -> set[str]:
     down = ("balanced", "branching", "max_leaf_size", "min_leaf_size")
     near = ("eps", "k", "min_samples", "radius")
     others = ("init", "join_column", "method", "missing_columns", "overwrite", "verify")
-    return {*names, *OTHER_NAMES, *tree, *down, *near, *others}
+    plan = ("calibrate", "center_entries", "cores", "machines", "memory", "moved", "network")
+    return {*names, *OTHER_NAMES, *tree, *down, *near, *others, *plan}
 
 
 def in_options(message: str) -> str:

@@ -25,7 +25,7 @@ struct LocalVector {
     }
 };
 
-class ClusterSums {
+class NodeSums {
 public:
     void reset(int k, int64_t n_columns) {
         n_columns_ = n_columns;
