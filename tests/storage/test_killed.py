@@ -17,6 +17,7 @@ from sparsecluster import convert, load_model, open_store
 from sparsecluster.cli import main
 from sparsecluster.kmeans import runs
 from sparsecluster.kmeans.loop import Loop
+from sparsecluster.kmeans.work import LocalWork
 from sparsecluster.storage.atomic import PARTIAL
 from sparsecluster.storage.tensors import TensorFile, unpack
 
@@ -254,7 +255,7 @@ def saved_iterations(out):
 
 
 # Before the rows are assigned, and when they are but the centers are not updated.
-MOMENTS = {"between iterations": "step", "within an iteration": "_refill"}
+MOMENTS = {"between iterations": (Loop, "step"), "within an iteration": (LocalWork, "refill")}
 
 
 @pytest.mark.parametrize("number", STATUS, ids=["SIGINT", "SIGTERM"])
@@ -268,7 +269,7 @@ def test_fit_that_is_told_to_end_saves_its_last_iteration(
     out.mkdir()
     arguments = quiet_checkpoint(stores, out, *fit)
     steps = int(np.random.default_rng(number).integers(3, 9))
-    signals = [(Loop, moment, steps, number)]
+    signals = [(*moment, steps, number)]
     status, said = command(*arguments, signals=signals).end()
     assert status == STATUS[number], said
     assert said.endswith(f"sparsecluster: {ENDED[number]}\n")
