@@ -8,23 +8,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import check_random_state
 
-from sparsecluster.embedding.hashing import mixed_bits, seed_of, stream_bits
-from sparsecluster.embedding.reducing import Reducer, refuse_beyond, rounded
-from sparsecluster.rows.checks import check_feature_names
-from sparsecluster.rows.parameters import By
+from sparsecluster.embedding.hashing import mixed_bits, stream_bits
+from sparsecluster.embedding.reducing import SeededReducer, refuse_beyond, rounded
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.storage.fields import INTEGER
 
 WORD = 64  # signs in a word of random bits
 BLOCK_BYTES = 64 << 20  # of signs that are made at once, at most
 BLOCK_ENTRIES = 1 << 22  # of rows that are copied at once, about
 
 
-class RandomSigns(ClassNamePrefixFeaturesOutMixin, Reducer):
+class RandomSigns(ClassNamePrefixFeaturesOutMixin, SeededReducer):
     """Random projection by a dense matrix of +-1 / sqrt(n_components).
 
     Squared distances are kept in expectation. The matrix is never stored: its signs are a hash of
@@ -66,46 +62,6 @@ class RandomSigns(ClassNamePrefixFeaturesOutMixin, Reducer):
            [0., 1., 0.],
            [0., 0., 1.]])
     """
-
-    _parameters = Reducer._parameters | {"random_state": By(check_random_state)}
-    _fitted = Reducer._fitted | {"seed_": INTEGER}
-
-    seed_: int
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        random_state: Any = None,
-        n_threads: int | None = None,
-        memory_limit: int | str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.memory_limit = memory_limit
-
-    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None) -> RandomSigns:
-        """Take the number of columns of X, and a seed.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n_samples, n_features), frame, Rows, store or path
-        y : ignored
-        feature_names : sequence of str, optional
-            Names of the columns, kept as `feature_names_`.
-        """
-        self._learn(X, feature_names=feature_names)
-        return self
-
-    def _learn(self, X: Any, *, feature_names: Any = None) -> Rows:
-        self.check_parameters()
-        rows = self._enter(X, reset=True)
-        names = check_feature_names(feature_names, rows.n_features)
-        self._check_memory(rows)
-        self.seed_ = seed_of(self.random_state)
-        self._remember(rows, names)
-        return rows
 
     @property
     def _n_features_out(self) -> int:

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster.base import SparseEstimator
-from sparsecluster.rows.parameters import integer
+from sparsecluster.embedding.hashing import seed_of
+from sparsecluster.rows.checks import check_feature_names
+from sparsecluster.rows.parameters import By, integer
 from sparsecluster.rows.resources import effective_memory_limit
 from sparsecluster.rows.rows import MAX_INDEX, Rows
+from sparsecluster.storage.fields import INTEGER
 
 
 class Reducer(TransformerMixin, SparseEstimator):
@@ -53,6 +57,54 @@ class Reducer(TransformerMixin, SparseEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class SeededReducer(Reducer):
+    """The base of those that learn nothing of X but its number of columns, and draw a seed."""
+
+    _parameters = Reducer._parameters | {"random_state": By(check_random_state)}
+    _fitted = Reducer._fitted | {"seed_": INTEGER}
+
+    seed_: int
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        memory_limit: int | str | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.memory_limit = memory_limit
+
+    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None) -> SeededReducer:
+        """Take the number of columns of X, and a seed.
+
+        Parameters
+        ----------
+        X : sparse matrix or array of shape (n_samples, n_features), frame, Rows, store or path
+        y : ignored
+        feature_names : sequence of str, optional
+            Names of the columns, kept as `feature_names_`.
+        """
+        self._learn(X, feature_names=feature_names)
+        return self
+
+    def _learn(self, X: Any, *, feature_names: Any = None) -> Rows:
+        self.check_parameters()
+        rows = self._enter(X, reset=True)
+        names = check_feature_names(feature_names, rows.n_features)
+        self._check_memory(rows)
+        self.seed_ = seed_of(self.random_state)
+        self._remember(rows, names)
+        return rows
+
+    def _check_memory(self, rows: Rows) -> None:
+        """Refuse rows whose reduction does not fit."""
+        raise NotImplementedError
 
 
 def refuse_beyond(needed: float, memory_limit: Any, what: str, advice: str) -> None:

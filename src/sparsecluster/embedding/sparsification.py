@@ -10,21 +10,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sparsecluster.embedding.hashing import seed_of
 from sparsecluster.embedding.mixing import Mixer, sampled
-from sparsecluster.embedding.reducing import Reducer, refuse_beyond, rounded
-from sparsecluster.rows.checks import check_feature_names
-from sparsecluster.rows.parameters import By
+from sparsecluster.embedding.reducing import SeededReducer, refuse_beyond, rounded
 from sparsecluster.rows.resources import effective_n_threads, threads_for
 from sparsecluster.rows.rows import Rows
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.storage.fields import INTEGER
 
 
-class Sparsification(ClassNamePrefixFeaturesOutMixin, Reducer):
+class Sparsification(ClassNamePrefixFeaturesOutMixin, SeededReducer):
     """Preconditioned data sparsification: a random rotation, then some entries of each row.
 
     Rows are padded with zeros to the next power of two columns, p; their signs are flipped at
@@ -71,45 +66,8 @@ class Sparsification(ClassNamePrefixFeaturesOutMixin, Reducer):
            [0., 0., 2., 0., 0.]])
     """
 
-    _parameters = Reducer._parameters | {"random_state": By(check_random_state)}
-    _fitted = Reducer._fitted | {"seed_": INTEGER}
-
-    seed_: int
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        random_state: Any = None,
-        n_threads: int | None = None,
-        memory_limit: int | str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.memory_limit = memory_limit
-
-    def fit(self, X: Any, y: Any = None, *, feature_names: Any = None) -> Sparsification:
-        """Take the number of columns of X, and a seed.
-
-        Parameters
-        ----------
-        X : sparse matrix or array of shape (n_samples, n_features), frame, Rows, store or path
-        y : ignored
-        feature_names : sequence of str, optional
-            Names of the columns, kept as `feature_names_`.
-        """
-        self._learn(X, feature_names=feature_names)
-        return self
-
-    def _learn(self, X: Any, *, feature_names: Any = None) -> Rows:
-        self.check_parameters()
-        rows = self._enter(X, reset=True)
-        names = check_feature_names(feature_names, rows.n_features)
+    def _check_memory(self, rows: Rows) -> None:
         check_room(rows, self.n_components, self.memory_limit)
-        self.seed_ = seed_of(self.random_state)
-        self._remember(rows, names)
-        return rows
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Rows in terms of the mixed columns, such as means, in terms of those that were fitted."""

@@ -3,6 +3,7 @@ cannot be made again: its parts are restored elsewhere, and what was asked is as
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import logging
 import time
@@ -128,10 +129,6 @@ class DaskSession(Session):
         self._turns = 0
         self._homes: dict[int, str] = {}  # the worker of each part
         self._keys = itertools.count()
-
-    def recipe_of(self, part: int) -> Recipe:
-        """Set by whoever calls, before the first turn is over."""
-        raise NotImplementedError
 
     def turn(
         self,
@@ -362,19 +359,17 @@ def _address(client: Any) -> str:
 
 def dask_executor(given: Any) -> DaskExecutor:
     """An executor of a client, of the address of a scheduler, or of so many processes here."""
-    Client: Any
-    LocalCluster: Any
     try:
-        from distributed import Client, LocalCluster
+        distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise ImportError(
             "executor needs the package distributed: pip install 'sparsecluster[dask]'."
         ) from None
-    if isinstance(given, Client):
+    if isinstance(given, distributed.Client):
         return DaskExecutor(given)
     if isinstance(given, str):
         try:
-            client = Client(given, timeout=CONNECT_SECONDS, set_as_default=False)
+            client = distributed.Client(given, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"No Dask scheduler answers at {given} ({type(error).__name__}). Start one with "
@@ -383,14 +378,14 @@ def dask_executor(given: Any) -> DaskExecutor:
         return DaskExecutor(client, owned=[client])
     from sparsecluster.rows.resources import effective_n_threads
 
-    cluster = LocalCluster(
+    cluster = distributed.LocalCluster(
         n_workers=int(given),
         threads_per_worker=max(1, effective_n_threads(None) // int(given)),
         processes=True,
         memory_limit=None,
         dashboard_address=":0",
     )
-    client = Client(cluster, set_as_default=False)
+    client = distributed.Client(cluster, set_as_default=False)
     return DaskExecutor(client, owned=[cluster, client])
 
 
