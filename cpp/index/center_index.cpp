@@ -2,10 +2,12 @@
 #include "index/center_index.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 
 #include "core/parallel.hpp"
@@ -21,12 +23,17 @@ constexpr double kListStart = 4.0;
 // Up to so many centers may get a row for every feature. A tile of every SIMD level is as wide.
 constexpr int64_t kDirectCenters = 32;
 
-// Sets the listed rows of a table to zero. They are short: a call of memset each, which the compiler would make of the
-// inner loop, costs more than the stores.
-__attribute__((optimize("no-tree-loop-distribute-patterns"))) void clear_rows(float* table, int64_t width,
-                                                                              const std::vector<int32_t>& rows) {
-    for (const int32_t row : rows)
-        for (float *at = table + row * width, *end = at + width; at < end; at += 4) __builtin_memset(at, 0, 16);
+// Sets the rows of a table that have a bit to zero, and the bits; the first one stands for `row`. Rows are short: a call
+// of memset each, which the compiler would make of the inner loop, costs more than the stores.
+__attribute__((optimize("no-tree-loop-distribute-patterns"))) void clear_rows(float* table, int64_t width, int64_t row,
+                                                                              std::span<uint64_t> bits) {
+    for (uint64_t& word : bits) {
+        for (; word; word &= word - 1) {
+            float* at = table + (row + std::countr_zero(word)) * width;
+            for (float* const end = at + width; at < end; at += 4) __builtin_memset(at, 0, 16);
+        }
+        row += 64;
+    }
 }
 
 }  // namespace
@@ -69,26 +76,29 @@ bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits) {
     direct = stride <= kDirectCenters &&
              centers.n_features * stride * int64_t(sizeof(float)) <= std::min(limits.head, limits.direct);
     if (!direct) return false;
-    if (head_.reserve(centers.n_features * stride) || old_width == 0) {
+    const int64_t n_words = (centers.n_features + 63) / 64;
+    if (head_.reserve(centers.n_features * stride) || old_width != stride || int64_t(filled_.size()) != n_words) {
         std::memset(head_.get(), 0, size_t(head_.capacity()) * sizeof(float));
-    } else {
-        clear_rows(head_.get(), old_width, filled_);
+        filled_.assign(n_words, 0);
     }
-    filled_.clear();
     stride_of_filled_ = stride;
     // Range by range of the features, so that the rows of a range stay in the cache for all centers.
-    constexpr int64_t kRange = 2048;
+    constexpr int64_t kWords = 32;
     std::vector<int64_t> next(n_centers, 0);
-    for (int64_t end = kRange; end - kRange < centers.n_features; end += kRange)
+    for (int64_t word = 0; word < n_words; word += kWords) {
+        const int64_t end = (word + kWords) * 64;
+        clear_rows(head_.get(), stride, word * 64, std::span(filled_).subspan(word, std::min(kWords, n_words - word)));
         for (int64_t k = 0; k < n_centers; ++k) {
             const Center& center = centers.items[ids[k]];
             int64_t e = next[k];
             for (; e < center.size() && center.features[e] < end; ++e) {
-                filled_.push_back(center.features[e]);
-                head_[int64_t(center.features[e]) * stride + k] = float(center.values[e] * scale);
+                const int64_t feature = center.features[e];
+                filled_[feature >> 6] |= uint64_t(1) << (feature & 63);
+                head_[feature * stride + k] = float(center.values[e] * scale);
             }
             next[k] = e;
         }
+    }
     n_head = centers.n_features;
     tiles.assign(1, Tile{0, int(stride / simd->lanes), 0});
     return true;

@@ -75,7 +75,7 @@ private:
     void build_hybrid(const Centers& centers, int64_t head_limit, int n_threads);
 
     HugeBuffer<float> head_;
-    std::vector<int32_t> filled_;     // where direct: features with anything in their head row,
+    std::vector<uint64_t> filled_;    // where direct: a bit per feature with anything in its head row,
     int64_t stride_of_filled_ = 0;    // and how wide these rows are
 };
 

@@ -120,7 +120,7 @@ private:
         }
         if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_);
         blocks_->arrange(centers, moved, many_in_doubt_ || double(moved.size()) > kMovedShare * double(n_centers_));
-        if (always_ || blocks_->open_share(centers, labels) <= kOpenShare) return true;
+        if (blocks_->open_share(centers, labels) <= kOpenShare || always_) return true;
         blocks_.reset();
         return false;
     }

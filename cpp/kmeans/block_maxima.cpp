@@ -1,7 +1,9 @@
 #include "kmeans/block_maxima.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "core/parallel.hpp"
 #include "core/rounding.hpp"
@@ -13,6 +15,24 @@ namespace {
 constexpr int64_t kAlign = 64;  // bytes of the widest vector
 // Below every score, for blocks without centers.
 constexpr float kNever = -0x1p126f;
+
+// Of numbers that are not negative, which are in the order of their bits.
+float largest_float(const float* values, int64_t n) {
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; ++i) most = std::max(most, std::bit_cast<int32_t>(values[i]));
+    return std::bit_cast<float>(most);
+}
+
+// Each number as a byte, where sum_bytes looks for it; n is a multiple of 4 lanes.
+void write_bytes(const uint32_t* units, int64_t n, int64_t lanes, uint8_t* bytes) {
+    static_assert(std::endian::native == std::endian::little, "the first byte of a word is its lowest");
+    for (int64_t begin = 0; begin < n; begin += 4 * lanes)
+        for (int64_t lane = 0; lane < lanes; ++lane) {
+            const uint32_t* const of_lane = units + begin + lane;
+            const uint32_t word = of_lane[0] | of_lane[lanes] << 8 | of_lane[2 * lanes] << 16 | of_lane[3 * lanes] << 24;
+            std::memcpy(bytes + begin + 4 * lane, &word, 4);
+        }
+}
 
 }  // namespace
 
@@ -33,22 +53,22 @@ BlockMaxima::Part BlockMaxima::largest_of(const Centers& centers, const std::vec
         }
     }
     Part part;
-    std::vector<int64_t> places(width_);
-    for (int64_t b = 0; b < width_; ++b) places[b] = place_of_byte(b, kernels().lanes);
+    std::vector<uint32_t> units(width_);
     for (int64_t feature = first; feature < last; ++feature) {
         const float* const row = largest.data() + (feature - first) * width_;
-        const float most = *std::max_element(row, row + width_);
+        const float most = largest_float(row, width_);
         if (!(most > 0)) continue;
-        const float step = round_up(double(most) / 255) + 0x1p-140f, units = 1 / step;
+        const float step = round_up(double(most) / 255) + 0x1p-140f, units_of_one = 1 / step;
         part.features.push_back(int32_t(feature));
         part.steps.push_back(step);
-        const size_t at = part.bytes.size();
-        part.bytes.resize(at + width_);
         for (int64_t b = 0; b < width_; ++b) {
             // Rounded up, with room for the rounding of the product; zero stays zero.
-            const float unit = row[b] * units * kUp + 0.9999995f;
-            part.bytes[at + places[b]] = row[b] > 0 ? uint8_t(std::min(255.0f, unit)) : 0;
+            const float unit = row[b] * units_of_one * kUp + 0.9999995f;
+            units[b] = uint32_t(int32_t(unit < 255.0f ? unit : 255.0f));
         }
+        const size_t at = part.bytes.size();
+        part.bytes.resize(at + width_);
+        write_bytes(units.data(), width_, kernels().lanes, part.bytes.data() + at);
     }
     return part;
 }

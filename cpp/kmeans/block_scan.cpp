@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kGroup = 16;         // centers that are looked at together: a cache line of floats per feature
 constexpr int64_t kBlock = 8;          // centers that share a bound
-constexpr int64_t kPart = 1 << 17;     // rows whose open groups are listed at a time
+constexpr double kPairs = 1 << 20;     // rows and open groups that are listed at a time, about
 constexpr int64_t kRows = 64;          // rows of a task
 constexpr int64_t kPortion = 1 << 15;  // rows of a group of a task
 
@@ -36,8 +36,17 @@ void BlockScan::arrange(const Centers& centers, const std::vector<int32_t>& move
 
 AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful) {
     AssignStats stats{0, 0, "block maxima", 0};
-    for (int64_t begin = 0; begin < scores_.size(); begin += kPart)
-        look_again(begin, std::min(scores_.size(), begin + kPart), centers, labels, doubtful, stats);
+    const int64_t n = scores_.size();
+    // First a row's own group, whose best is what others have to reach.
+    Pairs near = list_pairs(0, n, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
+        for (int64_t i = from; i < to; ++i)
+            if (group_of(labels[i]) >= 0) add(i, group_of(labels[i]));
+    });
+    look_into(near, centers, labels);
+    stats.distances = int64_t(near.groups.size()) * kGroup;
+    const int64_t part = std::max<int64_t>(kRows, int64_t(kPairs / std::max(1.0, open_blocks_)));
+    for (int64_t begin = 0; begin < n; begin += part)
+        look_further(begin, std::min(n, begin + part), near, centers, labels, doubtful, stats);
     return stats;
 }
 
@@ -45,8 +54,8 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
 int64_t BlockScan::group_of(int32_t label) const { return position_[label] < 0 ? -1 : position_[label] / kGroup; }
 
 // Bounds the error of every score of a row, however a scan adds it up.
-double BlockScan::error_of(int64_t row, int64_t size) const {
-    return error_of_scores(rounding_of(size), std::sqrt(rows_.norm2()[row]) * scale_, longest_);
+float BlockScan::error_of(int64_t row, int64_t size) const {
+    return next_above(error_of_scores(rounding_of(size), std::sqrt(rows_.norm2()[row]) * scale_, longest_));
 }
 
 // The sums of all blocks for some rows: those with numbers from begin to end, or every `step`-th of these.
@@ -101,17 +110,13 @@ double BlockScan::open_share(const Centers& centers, const int32_t* labels) {
             }
         },
         rows_.matrix());
-    return double(n_open) / (double(r) * double(centers.size()) / kBlock);
+    open_blocks_ = double(n_open) / double(r);
+    return open_blocks_ / (double(centers.size()) / kBlock);
 }
 
-void BlockScan::look_again(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
-                           std::vector<int64_t>& doubtful, AssignStats& stats) {
-    // First a row's own group, whose best is what others have to reach.
-    Pairs near = list_pairs(begin, end, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
-        for (int64_t i = from; i < to; ++i)
-            if (group_of(labels[i]) >= 0) add(i, group_of(labels[i]));
-    });
-    look_into(near, centers, labels);
+// The groups that a row's own group does not rule out.
+void BlockScan::look_further(int64_t begin, int64_t end, const Pairs& near, const Centers& centers, int32_t* labels,
+                             std::vector<int64_t>& doubtful, AssignStats& stats) {
     std::vector<char> open(end - begin, 0);  // to centers that do not count
     std::vector<float> below(end - begin, -INFINITY);
     Pairs far = list_pairs(begin, end, [&](const auto& view, int64_t from, int64_t to, Scratch& scratch,
@@ -121,7 +126,7 @@ void BlockScan::look_again(int64_t begin, int64_t end, const Centers& centers, i
             const int64_t r = i - begin, own_group = group_of(labels[i]);
             double least = scores_.own[i];
             if (own_group >= 0) {
-                least = std::max(least, double(near.found[near.places[near.row_begin[r]]].best));
+                least = std::max(least, double(near.found[near.places[near.row_begin[i]]].best));
                 // A center that stayed where it was may be nearer now.
                 open[r] = !all_ && double(scores_.own[i]) - 3 * double(scores_.error[i]) <= double(scores_.other[i]);
             }
@@ -136,7 +141,7 @@ void BlockScan::look_again(int64_t begin, int64_t end, const Centers& centers, i
     });
     look_into(far, centers, labels);
     decide_rows(begin, end, near, far, below, open, centers, labels, doubtful, stats);
-    stats.distances += int64_t(near.groups.size() + far.groups.size()) * kGroup;
+    stats.distances += int64_t(far.groups.size()) * kGroup;
 }
 
 // visit(view, from, to, scratch, add) calls add(row, group) for what the rows of a task are to look at, in order.
@@ -145,6 +150,7 @@ BlockScan::Pairs BlockScan::list_pairs(int64_t begin, int64_t end, const Visit& 
     const int64_t n_tasks = (end - begin + kRows - 1) / kRows;
     std::vector<std::vector<int32_t>> groups(n_tasks);
     Pairs pairs;
+    pairs.first_row = begin;
     pairs.row_begin.assign(end - begin + 1, 0);
     std::visit(
         [&](const auto& view) {
@@ -213,9 +219,8 @@ void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const i
                 scores[own] = -INFINITY;
             }
             const Scanned scanned = read_scores(rows_, index, scratch.scan, i, m - from);
-            const float error = next_above(std::max(scanned.error, error_of(i, view.row(i).size)));
-            if (inside) scores_.error[i] = error;
-            found[m] = {scanned.top.best, scanned.top.second, first[scanned.top.index], error};
+            if (inside) scores_.error[i] = error_of(i, view.row(i).size);
+            found[m] = {scanned.top.best, scanned.top.second, first[scanned.top.index]};
         }
     }
 }
@@ -233,11 +238,11 @@ void BlockScan::decide_rows(int64_t begin, int64_t end, const Pairs& near, const
                 for (int64_t i = begin + t * kRows; i < std::min(end, begin + (t + 1) * kRows); ++i) {
                     const int64_t r = i - begin;
                     const int32_t before = labels[i];
-                    if (open[r] || !decide_row(i, r, view.row(i), near, far, below[r], centers, labels,
+                    if (open[r] || !decide_row(i, view.row(i), near, far, below[r], centers, labels,
                                                    scratches_[thread]))
                         undecided[t].push_back(i);
                     n_moved += labels[i] != before;
-                    n_skipped += near.row_begin[r] == near.row_begin[r + 1] && far.row_begin[r] == far.row_begin[r + 1];
+                    n_skipped += near.row_begin[i] == near.row_begin[i + 1] && far.row_begin[r] == far.row_begin[r + 1];
                 }
                 moved += n_moved;
                 skipped += n_skipped;
@@ -251,14 +256,15 @@ void BlockScan::decide_rows(int64_t begin, int64_t end, const Pairs& near, const
 
 // Gives a row its label by what it found. False where that leaves it in doubt.
 template <class V, class I>
-bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
+bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
                 const Centers& centers, int32_t* labels, Scratch& scratch) {
     Found best;
     float second = below;  // of all other centers that count
     const auto visit_groups = [&](const auto& visit) {
-        for (const Pairs* pairs : {&near, &far})
-            for (int64_t p = pairs->row_begin[r]; p < pairs->row_begin[r + 1]; ++p)
-                visit(pairs->groups[p], pairs->found[pairs->places[p]]);
+        for (const Pairs* pairs : {&near, &far}) {
+            const int64_t* const begin = pairs->row_begin.data() + (i - pairs->first_row);
+            for (int64_t p = begin[0]; p < begin[1]; ++p) visit(pairs->groups[p], pairs->found[pairs->places[p]]);
+        }
     };
     visit_groups([&](int32_t, const Found& one) {
         second = std::max(second, std::min(one.best, best.best));
@@ -266,7 +272,8 @@ bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pai
         second = std::max(second, one.second);
         best = one;
     });
-    const double own = scores_.own[i], error = std::max(scores_.error[i], best.error);
+    const float found_error = error_of(i, row.size);
+    const double own = scores_.own[i], error = std::max(scores_.error[i], found_error);
     const float still = all_ ? -INFINITY : scores_.other[i];
     if (double(best.best) + error < own - error) {
         scores_.other[i] = std::max(still, next_above(double(std::max(second, best.best)) + error));
@@ -276,7 +283,7 @@ bool BlockScan::decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pai
         scores_.other[i] = std::max(still, next_above(std::max(double(second), own) + error));
         labels[i] = best.center;
         scores_.own[i] = best.best;
-        scores_.error[i] = best.error;
+        scores_.error[i] = found_error;
         return true;
     }
     if (!all_) return false;

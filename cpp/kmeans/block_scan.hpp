@@ -44,7 +44,7 @@ public:
     // Chooses the centers that count: all of them, or those that moved (ascending), where only rows that a center
     // which stayed may win are left in doubt.
     void arrange(const Centers& centers, const std::vector<int32_t>& moved, bool all);
-    // The share of the blocks that would be open, by a sample of rows.
+    // The share of the blocks that would be open, by a sample of rows. To be called before the rows are assigned.
     double open_share(const Centers& centers, const int32_t* labels);
     // Gives all rows whose scores are known their labels. Rows that stay in doubt are added to `doubtful`.
     AssignStats assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful);
@@ -54,11 +54,11 @@ private:
     struct Found {
         float best = -INFINITY, second = -INFINITY;
         int32_t center = -1;
-        float error = 0;
     };
     // Pairs of rows and groups that are to be looked at: by row, and where each is in the order by group.
     struct Pairs {
-        std::vector<int64_t> row_begin;
+        int64_t first_row = 0;
+        std::vector<int64_t> row_begin;  // from the first row on, one more than there are rows
         std::vector<int32_t> groups;
         std::vector<int32_t> places;  // per pair by row: its place in the order by group
         Groups by_group;
@@ -74,12 +74,12 @@ private:
     };
 
     int64_t group_of(int32_t label) const;
-    double error_of(int64_t row, int64_t size) const;
+    float error_of(int64_t row, int64_t size) const;
     template <class V, class I>
     void sum_blocks(const Matrix<V, I>& view, int64_t begin, int64_t end, int64_t step, Scratch& scratch) const;
     int64_t reaching(int64_t r, double score, Scratch& scratch, float& below) const;
-    void look_again(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
-                    std::vector<int64_t>& doubtful, AssignStats& stats);
+    void look_further(int64_t begin, int64_t end, const Pairs& near, const Centers& centers, int32_t* labels,
+                      std::vector<int64_t>& doubtful, AssignStats& stats);
     template <class Visit>
     Pairs list_pairs(int64_t begin, int64_t end, const Visit& visit);
     void look_into(Pairs& pairs, const Centers& centers, const int32_t* labels);
@@ -90,7 +90,7 @@ private:
                      const std::vector<char>& open, const Centers& centers, int32_t* labels,
                      std::vector<int64_t>& doubtful, AssignStats& stats);
     template <class V, class I>
-    bool decide_row(int64_t i, int64_t r, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
+    bool decide_row(int64_t i, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
                     const Centers& centers, int32_t* labels, Scratch& scratch);
 
     const Rows& rows_;
@@ -98,6 +98,7 @@ private:
     double scale_;
     RowScores& scores_;
     bool all_ = true;  // whether all centers count, not only those that moved
+    double open_blocks_ = 0;  // per row, as a sample of rows had it
     int64_t n_groups_ = 0;
     double longest_ = 0;                     // of the centers, scaled
     std::vector<int32_t> order_, position_;  // centers that count, by group; where each is there, or -1

@@ -42,8 +42,9 @@ struct Kernels {
     // bounds[i] = max(bounds[i] - shift, 0), rounded down; writes the i with bounds[i] <= limits[i].
     int64_t (*relax_bounds)(float* bounds, const float* limits, int64_t n, float shift, int32_t* below);
 
-    // sums[r][0 .. n) = sum over the entries e of row r of e.value * table[e.slot][place_of_byte(...)], with `width`
-    // bytes per slot and n, a multiple of 64, floats per row of sums.
+    // sums[r][c] = sum over the entries e of row r of e.value * the byte for column c of table[e.slot], with `width`
+    // bytes per slot and n, a multiple of 64, floats per row of sums. Words of four bytes are taken apart lane by lane:
+    // of each 4 * lanes columns, byte b of word w is for column b * lanes + w.
     void (*sum_bytes)(const uint8_t* table, int64_t width, const HeadEntry* entries, const int64_t* row_begin,
                       int64_t n_rows, int64_t n, float* sums);
     // Writes the i with bounds[i] = sums[i] * factor + offsets[i] >= least, or not a number; `below` becomes the
@@ -58,12 +59,6 @@ struct Kernels {
     int64_t (*collect_above)(const float* sums, const float* norms, const float* offsets, int64_t n,
                              float slack, float least, int32_t* above);
 };
-
-// Where the byte for a column stands in a table of bytes: words of four bytes are taken apart lane by lane.
-inline int64_t place_of_byte(int64_t column, int lanes) {
-    const int64_t within = column % (4 * lanes);
-    return column - within + 4 * (within % lanes) + within / lanes;
-}
 
 // The table for this CPU, or for the level named by the environment variable SPARSECLUSTER_SIMD
 // (base, avx2, avx512; and wide, for tests, which is never chosen by itself). Throws std::runtime_error for a level that the CPU or the build lacks.

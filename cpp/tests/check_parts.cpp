@@ -13,8 +13,10 @@ namespace {
 void check_exact_sums() {
     context = "exact sums";
     ExactSum sum;
-    for (const double term : {1e300, 1.0, -1e300, 0x1p-1074, -3.0, 0x1p-53}) sum.add(term);
-    check(sum.value() == -2.0, "a sum lost its small terms");
+    for (const double term : {1e300, 1.0, -1e300, -3.0, 0x1p-53}) sum.add(term);
+    check(sum.value() == -2.0, "a sum half-way between two doubles was not rounded to even");
+    sum.add(0x1p-1074);
+    check(sum.value() == -2.0 + 0x1p-52, "a sum lost its small terms");
     ExactSum tie;
     for (const double term : {1.0, 0x1p-53}) tie.add(term);
     check(tie.value() == 1.0, "a tie does not go to the even one");
