@@ -6,10 +6,10 @@
 // Where the centers are larger than the caches, reading them takes the time, and whole blocks of them are ruled out
 // instead (block_scan.hpp), as long as that is faster.
 #include <atomic>
-#include <chrono>
 #include <limits>
 #include <optional>
 
+#include "core/timing.hpp"
 #include "index/scan.hpp"
 #include "kmeans/assign.hpp"
 #include "kmeans/block_scan.hpp"
@@ -17,14 +17,6 @@
 namespace sparsecluster {
 
 namespace {
-
-// Seconds that a call takes.
-template <class Call>
-double seconds_of(const Call& call) {
-    const auto started = std::chrono::steady_clock::now();
-    call();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-}
 
 bool any_negative(const Rows& rows) {
     return std::visit(
@@ -91,8 +83,6 @@ private:
     static constexpr int64_t kBatch = 2048;
     // Centers of more entries than this are read from memory, not from caches.
     static constexpr int64_t kLargeCenters = int64_t(2) << 20;
-    // Above this share of blocks that are open a scan of everything costs less.
-    static constexpr double kOpenShare = 0.15;
     // Blocks are made of all centers where more than so many moved, or where leaving out the others left more than
     // so many rows in doubt.
     static constexpr double kMovedShare = 0.8, kDoubtShare = 0.02;
@@ -109,18 +99,20 @@ private:
         if (!always_ && (centers.nnz() < kLargeCenters || !direct || n_rows_ < 4 * n_centers_)) return false;
         if (!negative_) negative_ = any_negative(rows_);
         if (*negative_) return false;
+        double plain = std::numeric_limits<double>::infinity();
         if (!always_) {
             if (!(plain_rate_ > 0)) probe_plain(centers);
             const bool few = double(moved.size()) <= kFullShare * double(n_centers_);
-            const double plain = plain_rate_ * double(n_rows_) * double(few ? int64_t(moved.size()) : n_centers_);
-            if (block_seconds_ > plain) {
-                block_seconds_ *= 0.9;  // so that it is tried again, in time
-                return false;
-            }
+            plain = plain_rate_ * double(n_rows_) * double(few ? int64_t(moved.size()) : n_centers_);
+        }
+        if (block_seconds_ > plain) {
+            block_seconds_ *= 0.9;  // so that it is tried again, in time
+            return false;
         }
         if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_);
         blocks_->arrange(centers, moved, many_in_doubt_ || double(moved.size()) > kMovedShare * double(n_centers_));
-        if (blocks_->open_share(centers, labels) <= kOpenShare || always_) return true;
+        block_seconds_ = blocks_->expected_seconds(centers, labels);
+        if (block_seconds_ <= plain) return true;
         blocks_.reset();
         return false;
     }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <numeric>
+
+#include "core/timing.hpp"
 
 namespace sparsecluster {
 
@@ -10,7 +13,7 @@ namespace {
 
 constexpr int64_t kGroup = 16;         // centers that are looked at together: a cache line of floats per feature
 constexpr int64_t kBlock = 8;          // centers that share a bound
-constexpr double kPairs = 1 << 20;     // rows and open groups that are listed at a time, about
+constexpr double kPairsPerRow = 4;     // of all rows: pairs of a row and a group that are listed at a time, about
 constexpr int64_t kRows = 64;          // rows of a task
 constexpr int64_t kPortion = 1 << 15;  // rows of a group of a task
 
@@ -44,9 +47,8 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
     });
     look_into(near, centers, labels);
     stats.distances = int64_t(near.groups.size()) * kGroup;
-    const int64_t part = std::max<int64_t>(kRows, int64_t(kPairs / std::max(1.0, open_blocks_)));
-    for (int64_t begin = 0; begin < n; begin += part)
-        look_further(begin, std::min(n, begin + part), near, centers, labels, doubtful, stats);
+    for (int64_t begin = 0; begin < n; begin += rows_of_part())
+        look_further(begin, std::min(n, begin + rows_of_part()), near, centers, labels, doubtful, stats);
     return stats;
 }
 
@@ -93,25 +95,63 @@ int64_t BlockScan::reaching(int64_t r, double score, Scratch& scratch, float& be
                                       scratch.reaching.data(), &below);
 }
 
-// The share of the blocks that would be open, by a sample of rows.
-double BlockScan::open_share(const Centers& centers, const int32_t* labels) {
+// The groups of the blocks that reach a score.
+template <class Visit>
+void BlockScan::visit_groups_of(int64_t n_reaching, const Scratch& scratch, const Visit& visit) const {
+    for (int64_t o = 0, last = -1; o < n_reaching; ++o) {
+        const int64_t group = scratch.reaching[o] / (kGroup / kBlock);
+        if (group != last) visit(group);
+        last = group;
+    }
+}
+
+void BlockScan::index_group(int64_t group, const Centers& centers, CenterIndex& index) const {
+    const auto first = order_.begin() + group * kGroup;
+    const IndexLimits limits{options_.head_limit, direct_limit(rows_.nnz())};
+    index.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, limits, 1);
+}
+
+// Rows whose open groups are listed at a time.
+int64_t BlockScan::rows_of_part() const {
+    const double rows = double(scores_.size()) * kPairsPerRow / std::max(1.0, open_groups_);
+    return std::max<int64_t>(kRows, int64_t(rows));
+}
+
+double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels) {
     constexpr int64_t kSample = 512;
     const int64_t known = scores_.size(), step = std::max<int64_t>(1, known / kSample);
-    int64_t n_open = 0, r = 0;
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < known; i += step) ids.push_back(i);
+    const int64_t n = int64_t(ids.size());
     Scratch& scratch = scratches_[0];
+    int64_t n_open = 0;
+    double bounding = 0, indexing = 0, scoring = 0;
     std::visit(
         [&](const auto& view) {
-            sum_blocks(view, 0, known, step, scratch);
-            for (int64_t i = 0; i < known; i += step, ++r) {
-                const Center& center = centers.items[labels[i]];
-                const double own = (dot(view.row(i), center) - 0.5 * center.norm2) * scale_ * scale_;
-                float below = 0;
-                n_open += reaching(r, own, scratch, below);
-            }
+            bounding = seconds_of([&] {
+                sum_blocks(view, 0, known, step, scratch);
+                for (int64_t r = 0; r < n; ++r) {
+                    const Center& center = centers.items[labels[ids[r]]];
+                    const double own = (dot(view.row(ids[r]), center) - 0.5 * center.norm2) * scale_ * scale_;
+                    float below = 0;
+                    visit_groups_of(reaching(r, own, scratch, below), scratch, [&](int64_t) { ++n_open; });
+                }
+            });
+            // A group of centers of medium norms, twice: the first one makes room.
+            for (int turn = 0; turn < 2; ++turn)
+                indexing = seconds_of([&] { index_group(n_groups_ / 2, centers, scratch.index); });
+            scoring = seconds_of([&] {
+                for (int64_t from = 0, to; from < n; from = to) {
+                    to = end_of_pack(view, ids.data(), from, n);
+                    score_block(view, scratch.index, ids.data(), from, to, scratch.scan);
+                }
+            });
         },
         rows_.matrix());
-    open_blocks_ = double(n_open) / double(r);
-    return open_blocks_ / (double(centers.size()) / kBlock);
+    open_groups_ = double(n_open) / double(n);
+    const double per_row = (bounding + scoring * (1 + open_groups_)) / double(n);
+    const double passes = 1 + std::ceil(double(known) / double(rows_of_part()));
+    return (per_row * double(known) + passes * indexing * double(n_groups_)) / std::max(options_.n_threads, 1);
 }
 
 // The groups that a row's own group does not rule out.
@@ -132,11 +172,9 @@ void BlockScan::look_further(int64_t begin, int64_t end, const Pairs& near, cons
             }
             if (open[r]) continue;
             const int64_t n_open = reaching(i - from, least - 4 * double(scores_.error[i]), scratch, below[r]);
-            for (int64_t o = 0, last = -1; o < n_open; ++o) {
-                const int64_t group = scratch.reaching[o] / (kGroup / kBlock);
-                if (group != last && group != own_group) add(i, group);
-                last = group;
-            }
+            visit_groups_of(n_open, scratch, [&](int64_t group) {
+                if (group != own_group) add(i, group);
+            });
         }
     });
     look_into(far, centers, labels);
@@ -205,7 +243,7 @@ void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const i
                      const Centers& centers, const int32_t* labels, Scratch& scratch, Found* found) {
     const auto first = order_.begin() + group * kGroup;
     CenterIndex& index = scratch.index;
-    index.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, {options_.head_limit, direct_limit(rows_.nnz())}, 1);
+    index_group(group, centers, index);
     const int64_t step = block_rows(index, end - begin, 1);
     for (int64_t from = begin, to; from < end; from = to) {
         to = end_of_pack(view, ids, from, std::min(end, from + step));

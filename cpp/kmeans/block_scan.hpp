@@ -44,8 +44,8 @@ public:
     // Chooses the centers that count: all of them, or those that moved (ascending), where only rows that a center
     // which stayed may win are left in doubt.
     void arrange(const Centers& centers, const std::vector<int32_t>& moved, bool all);
-    // The share of the blocks that would be open, by a sample of rows. To be called before the rows are assigned.
-    double open_share(const Centers& centers, const int32_t* labels);
+    // What assigning the rows will take, by a sample of rows. To be called before they are assigned.
+    double expected_seconds(const Centers& centers, const int32_t* labels);
     // Gives all rows whose scores are known their labels. Rows that stay in doubt are added to `doubtful`.
     AssignStats assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful);
 
@@ -78,6 +78,10 @@ private:
     template <class V, class I>
     void sum_blocks(const Matrix<V, I>& view, int64_t begin, int64_t end, int64_t step, Scratch& scratch) const;
     int64_t reaching(int64_t r, double score, Scratch& scratch, float& below) const;
+    template <class Visit>
+    void visit_groups_of(int64_t n_reaching, const Scratch& scratch, const Visit& visit) const;
+    void index_group(int64_t group, const Centers& centers, CenterIndex& index) const;
+    int64_t rows_of_part() const;
     void look_further(int64_t begin, int64_t end, const Pairs& near, const Centers& centers, int32_t* labels,
                       std::vector<int64_t>& doubtful, AssignStats& stats);
     template <class Visit>
@@ -98,7 +102,7 @@ private:
     double scale_;
     RowScores& scores_;
     bool all_ = true;  // whether all centers count, not only those that moved
-    double open_blocks_ = 0;  // per row, as a sample of rows had it
+    double open_groups_ = 0;  // per row, as a sample of rows had it
     int64_t n_groups_ = 0;
     double longest_ = 0;                     // of the centers, scaled
     std::vector<int32_t> order_, position_;  // centers that count, by group; where each is there, or -1
