@@ -13,6 +13,7 @@ from support.machines import assert_same_fit, sparse_rows, stored
 
 from sparsecluster import KMeans, SphericalKMeans
 from sparsecluster.run import dask as run_dask
+from sparsecluster.run import dask_session
 from sparsecluster.run.dask import DaskExecutor, dask_executor
 from sparsecluster.run.worker import n_held
 
@@ -65,8 +66,8 @@ def test_single_worker_of_its_own_changes_nothing(store):
 
 @pytest.mark.parametrize("fan_in", [2])
 def test_answers_merged_on_workers_change_nothing(client, store, monkeypatch, fan_in):
-    monkeypatch.setattr(run_dask, "FAN_IN", fan_in)
-    monkeypatch.setattr(run_dask, "INLINE_BYTES", 0)
+    monkeypatch.setattr(dask_session, "FAN_IN", fan_in)
+    monkeypatch.setattr(dask_session, "INLINE_BYTES", 0)
     remote = KMeans(20, random_state=0, executor=client).fit(store)
     assert_same_fit(KMeans(20, random_state=0).fit(store), remote)
 

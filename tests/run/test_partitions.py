@@ -19,6 +19,9 @@ FAR = sp.csr_array(np.vstack([X[:5].toarray(), 50.0 + np.arange(15 * 300).reshap
 STARTS = {
     "k-means++": {},
     "random": {"init": "random", "n_init": 2},
+    "k-means||": {"init": "k-means||", "init_options": {"rounds": 3}, "n_init": 2},
+    "oversample": {"init": "oversample"},
+    "hierarchical": {"init": "hierarchical", "init_options": {"sample_size": 200}},
     "given": {"init": X[:20]},
     "empty clusters": {"init": FAR},
     "elkan": {"algorithm": "elkan"},
@@ -64,23 +67,11 @@ def test_clusters_that_nothing_can_fill_go(tmp_path):
 class Forgetful(LocalSession):
     """Makes all parts anew before every call, as if every worker had died."""
 
-    def __init__(self, factory, specs, n_threads):
-        super().__init__(factory, specs, n_threads)
-        self._made = factory, specs, n_threads
-
-    def specify(self, shared=None, *, own=None):
-        for number, spec in enumerate(self._made[1]):
-            spec.update(shared or {})
-            spec.update(own[number] if own else {})
-
-    def turn(self, method, shared=None, *, own=None, merge=None):
-        factory, specs, n_threads = self._made
-        self._parts = [factory(spec, n_threads) for spec in specs]
+    def _called(self, call):
+        self._parts = [self._factory(spec, 1) for spec in self._specs]
         for number, part in enumerate(self._parts):
             part.restore(self.recipe_of(number))
-        return super().turn(method, shared, own=own, merge=merge)
-
-    ask = turn
+        return super()._called(call)
 
 
 class ForgetfulExecutor(LocalExecutor):
@@ -89,7 +80,7 @@ class ForgetfulExecutor(LocalExecutor):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("start", ["given", "empty clusters", "elkan", "random"])
+@pytest.mark.parametrize("start", ["given", "empty clusters", "elkan", "random", "k-means||"])
 def test_parts_are_restored_to_the_same_bits(store, estimator, start):
     weights = np.random.default_rng(1).random(X.shape[0])
     whole = fitted(estimator(20, random_state=0, **STARTS[start]), store, sample_weight=weights)
@@ -148,7 +139,7 @@ def test_bad_parameters_are_refused(store, parameters, message):
 
 
 def test_matrix_is_refused():
-    with pytest.raises(ValueError, match="store that all workers see"):
+    with pytest.raises(ValueError, match="X to be a store that all workers see"):
         KMeans(5, executor=LocalExecutor(2)).fit(X)
 
 

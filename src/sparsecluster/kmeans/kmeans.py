@@ -18,20 +18,20 @@ from sparsecluster.kmeans.embedded import FINISHES, EmbeddedFit, check_embedding
 from sparsecluster.kmeans.keeping import keeping
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.merging import MergingEstimator
-from sparsecluster.kmeans.remote import RemoteRows, open_rows
+from sparsecluster.kmeans.on_workers import OnWorkers
+from sparsecluster.kmeans.remote import PartSetting, RemoteRows, open_rows
 from sparsecluster.kmeans.runs import DECIDING, Runs, warn_unless_converged
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.parameters import Anything, By, Choice, Flag, integer
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.dask import check_executor
 from sparsecluster.run.history import Callback
 from sparsecluster.storage.checkpoint import fingerprint, seconds
 from sparsecluster.storage.fields import TEXT
 
 
-class KMeans(MergingEstimator):
+class KMeans(OnWorkers, MergingEstimator):
     """K-means, exact for every algorithm, on sparse or dense rows.
 
     Parameters
@@ -95,9 +95,10 @@ class KMeans(MergingEstimator):
         results do not depend on it.
     executor : Client, str, int or None, default=None
         Who computes: this process; or the workers of a dask.distributed Client, of the scheduler at
-        an address, or so many worker processes here. X is then a store that all of them see. The
-        results are the same to the bit, and a worker that is lost costs only time. Centers to start
-        from are found by this process.
+        an address, or so many worker processes here. X is then a store that all of them see, a dask
+        array of rows, or a list of delayed CSR matrices. The results are the same to the bit, and a
+        worker that is lost costs only time. Some starts are found by this process, which reads all
+        rows for that: all but "random", "k-means||", "oversample" and "hierarchical".
     memory_limit : int, str or None, default=None
         Bytes (or "2GB", "500 MiB") that a fit may take beyond its data; by default half of the
         memory that is free. It covers Elkan's bounds, the SIMD rows of the centers and the copy of
@@ -171,7 +172,7 @@ class KMeans(MergingEstimator):
     0.01
     """
 
-    _parameters = CenterEstimator._parameters | {
+    _parameters = OnWorkers._parameters | {
         "algorithm": Choice(_core.ALGORITHMS),
         "size_min": integer(1).optional,
         "size_max": integer(1).optional,
@@ -180,7 +181,6 @@ class KMeans(MergingEstimator):
         "finish": Choice(FINISHES),
         "checkpoint_every": By(seconds),
         "copy_x": Flag(),
-        "executor": By(check_executor),
     }
     _fitted = CenterEstimator._fitted | {"algorithm_": TEXT}
 
@@ -266,7 +266,8 @@ class KMeans(MergingEstimator):
         started = time.perf_counter()
         self.check_parameters()
         if self.executor is not None:
-            with open_rows(self, X, sample_weight) as remote:
+            with open_rows(X, self.executor, PartSetting.of(self, self.metric)) as remote:
+                remote.measure(sample_weight)
                 return self._fit_remotely(remote, feature_names, started)
         rows = self._rows_to_fit(X)
         bounds = sizes.bounds_of(self.size_min, self.size_max, rows.n_rows, self.n_clusters)
@@ -316,7 +317,7 @@ class KMeans(MergingEstimator):
 
     def _fit_remotely(self, remote: RemoteRows, feature_names: Any, started: float) -> KMeans:
         """Cluster rows that workers have."""
-        rows = remote.stored
+        rows = remote.described
         self._check_n_rows(rows)
         names = check_feature_names(feature_names, rows.n_features)
         task = remote.task(self.max_iter, self.tol, check_random_state(self.random_state))

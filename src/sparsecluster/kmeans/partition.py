@@ -8,6 +8,7 @@ goes in and out are arrays, numbers and dicts of these, which travel.
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,12 +18,13 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner
+from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nearest_labels
+from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
+from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
-from sparsecluster.storage.store import rows_between
 
 Arrays = dict[str, Any]
 NO_LIMBS = np.zeros(len(_core.exact_limbs(np.zeros(0))), dtype=np.int64)
@@ -54,17 +56,17 @@ def replaced(centers: sp.csr_array, clusters: np.ndarray, rows: sp.csr_array) ->
 
 
 class Partition:
-    """Rows of a store between two of them; as a `Part` of a session."""
+    """Rows between two of them, of a store or of blocks; as a `Part` of a session."""
 
     def __init__(self, spec: Arrays, n_threads: int) -> None:
         self._begin, self._end = spec["begin"], spec["end"]
         metric = metric_of(spec["metric"])
         limit = effective_memory_limit(spec["memory_limit"])
-        rows = rows_between(
-            spec["path"], self._begin, self._end, checksum=spec["checksum"], n_threads=n_threads
-        )
         rows = metric.rows(
-            rows, n_threads=n_threads, zero_rows=spec["zero_rows"], memory_limit=limit
+            part_rows(spec, n_threads),
+            n_threads=n_threads,
+            zero_rows=spec["zero_rows"],
+            memory_limit=limit,
         )
         self._rows = rows
         self._setting = Setting(memory_limit=limit, n_threads=n_threads, metric=metric)
@@ -79,6 +81,7 @@ class Partition:
         self._before = self._labels  # the last step
         self._assigner: Any = None
         self._sums: Any = None
+        self._distances: Distances | None = None
 
     # --- what is known about the rows, before any run --------------------------------------------
 
@@ -113,6 +116,40 @@ class Partition:
         """Take the statistics of the columns of all rows."""
         self._columns = stats_of(columns)
 
+    # --- starting centers ------------------------------------------------------------------------
+
+    def useless(self) -> np.ndarray:
+        """The rows that cannot be centers, for lack of a direction."""
+        return self._begin + np.flatnonzero(~self._setting.metric.useful(self._rows.core.norm2))
+
+    def picked(self, rows: np.ndarray) -> Arrays:
+        """Some rows, in their own type."""
+        return packed(sp.csr_array(self._rows.picked(rows - self._begin)))
+
+    def approach(self, **centers: Any) -> np.ndarray:
+        """Turn: rows were drawn, which all come nearer to; the sum of their squared distances."""
+        if self._distances is None:
+            rows, setting = self._rows, self._setting
+            useful = setting.metric.useful(rows.core.norm2)
+            if not useful.all():
+                rows = rows.select(np.flatnonzero(useful))
+                if setting.weights is not None:
+                    setting = replace(setting, weights=setting.weights[useful])
+            self._distances = Distances(rows, setting)
+        return self._distances.approach(unpacked(centers))
+
+    def draw(self, state: tuple[Any, ...], total: float, wanted: float) -> np.ndarray:
+        """Rows at random, numbered among those of this part that can be centers."""
+        assert self._distances is not None
+        random_state = np.random.RandomState()
+        random_state.set_state(state)
+        return self._distances.draw(random_state, total, wanted)
+
+    def weights_near(self, n_rows: int, largest: float, **centers: Any) -> np.ndarray:
+        """The weights of the rows nearest to each center, as pieces that add up."""
+        assert self._distances is not None
+        return self._distances.weights_near(unpacked(centers), n_rows, largest)
+
     # --- turns -----------------------------------------------------------------------------------
 
     def begin(self, n_clusters: int, labels: np.ndarray | None = None) -> Arrays:
@@ -122,7 +159,7 @@ class Partition:
             self._labels = np.array(labels, dtype=np.int32)
         else:
             self._labels[:] = -1
-        self._centers = None
+        self._centers = self._distances = None
         self._renew(n_clusters)
         return {"delta": self._sums.delta(self._labels, setting.n_threads)}
 
@@ -180,12 +217,18 @@ class Partition:
         """The labels of the rows."""
         return self._labels.copy()
 
+    def nearest(self, **centers: Any) -> np.ndarray:
+        """The nearest of these centers, for each row."""
+        return nearest_labels(self._rows, centers_.to_core(unpacked(centers)), self._setting)
+
     # --- lost and found --------------------------------------------------------------------------
 
     def restore(self, recipe: Arrays) -> None:
         """Go to where a run is: labels follow from the centers of the last step, and from what was
         done about empty clusters after it."""
-        if not recipe:
+        for drawn in recipe.get("drawn", ()):
+            self.approach(**drawn)
+        if "centers" not in recipe:
             return
         if recipe["before"] is not None:
             self.restore(recipe["before"])
@@ -246,6 +289,14 @@ def stats_of(columns: Arrays) -> _core.ColumnStats:
         columns["deviations"],
         columns["n_columns"],
     )
+
+
+def totals_checksum(columns: Arrays) -> int:
+    """What tells rows apart that are known by the sums of their columns alone."""
+    checksum = 0
+    for part in columns["totals"]:
+        checksum = zlib.crc32(np.ascontiguousarray(part).tobytes(), checksum)
+    return zlib.crc32(columns["deviations"].tobytes(), checksum)
 
 
 # --- answers of several partitions as one -------------------------------------------------------

@@ -1,14 +1,11 @@
-"""Rows that workers have: partitions of a store, and the runs of a fit over them."""
+"""Rows that workers have, a part on each, and the runs of a fit over them."""
 
 from __future__ import annotations
 
-import os
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.partition import (
@@ -30,7 +28,10 @@ from sparsecluster.kmeans.partition import (
     merge_totals,
     packed,
     stats_of,
+    totals_checksum,
+    unpacked,
 )
+from sparsecluster.kmeans.remote_seeding import seed_remotely
 from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.state import RunState
@@ -42,21 +43,8 @@ from sparsecluster.rows.rows import Rows
 from sparsecluster.run.dask import dask_executor
 from sparsecluster.run.session import Executor
 from sparsecluster.storage.checkpoint import described_fit
-from sparsecluster.storage.store import StoredRows, is_store, open_store
 
 NO_MOVES = np.zeros((0, 2), dtype=np.int64)
-
-
-def stored_rows(X: Any) -> StoredRows:
-    """The store that X is, not read yet."""
-    if isinstance(X, StoredRows):
-        return X
-    if isinstance(X, str | os.PathLike) and is_store(Path(X)):
-        return open_store(X)
-    raise ValueError(
-        "executor needs X to be a store that all workers see: make one with convert, and pass its "
-        "path."
-    )
 
 
 @dataclass(frozen=True)
@@ -69,56 +57,83 @@ class Found:
     path: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartSetting:
+    """How parts are made of rows, and what they are for."""
+
+    metric: str = "euclidean"
+    zero_rows: str = "error"
+    algorithm: str = "auto"
+    n_threads: int | None = None  #: of this process
+    memory_limit: int | str | None = None
+
+    @classmethod
+    def of(cls, estimator: Any, metric: str) -> PartSetting:
+        """That of an estimator."""
+        return cls(
+            metric=metric,
+            zero_rows=estimator.zero_rows,
+            algorithm=getattr(estimator, "algorithm", "auto"),
+            n_threads=estimator.n_threads,
+            memory_limit=estimator.memory_limit,
+        )
+
+
 @contextmanager
-def open_rows(estimator: Any, X: Any, sample_weight: Any) -> Iterator[RemoteRows]:
-    """The rows of a store on the workers of an estimator's executor, measured; all of it is let go
-    of at the end, and so are workers that were started for it."""
-    stored, given = stored_rows(X), estimator.executor
+def open_rows(X: Any, given: Any, setting: PartSetting) -> Iterator[RemoteRows]:
+    """The rows of X on the workers of an executor; all of it is let go of at the end, and so are
+    workers that were started for it."""
     with ExitStack() as opened:
         executor = given if isinstance(given, Executor) else dask_executor(given)
         opened.callback(executor.close)
-        remote = RemoteRows(executor, stored, estimator)
+        remote = RemoteRows(executor, rows_elsewhere(X, executor), setting)
         opened.callback(remote.close)
-        remote.measure(sample_weight)
         yield remote
 
 
 class RemoteRows:
-    """The rows of a store, a range of them on each worker, with what all runs need to know."""
+    """Rows, a range of them on each worker, with what all runs need to know."""
 
-    def __init__(self, executor: Executor, stored: StoredRows, estimator: Any) -> None:
-        self.stored, self.metric = stored, metric_of(estimator.metric)
-        self.n_threads = effective_n_threads(estimator.n_threads)
-        self._memory_limit = effective_memory_limit(estimator.memory_limit)
-        self._algorithm, self._zero_rows = estimator.algorithm, estimator.zero_rows
-        described = stored.path / "meta.json"
-        executor.check_file(str(described), zlib.crc32(described.read_bytes()))
-        self.cuts = _cuts(stored, executor.n_workers)
+    def __init__(self, executor: Executor, source: RowsElsewhere, setting: PartSetting) -> None:
+        self.described, self.metric = source.rows, metric_of(setting.metric)
+        self.n_threads = effective_n_threads(setting.n_threads)
+        self._memory_limit = effective_memory_limit(setting.memory_limit)
+        self._source, self._setting = source, setting
+        self.cuts = source.cuts(executor.n_workers)
         common = {
-            "path": str(stored.path),
-            "checksum": stored.meta["checksum"],
-            "metric": estimator.metric,
-            "zero_rows": estimator.zero_rows,
-            "memory_limit": estimator.memory_limit,
-            "algorithm": estimator.algorithm,
+            "metric": setting.metric,
+            "zero_rows": setting.zero_rows,
+            "memory_limit": setting.memory_limit,
+            "algorithm": setting.algorithm,
         }
-        specs = [{**common, "begin": begin, "end": end} for begin, end in pairwise(self.cuts)]
+        specs = [
+            {**common, "begin": begin, "end": end, **source.spec(begin, end)}
+            for begin, end in pairwise(self.cuts)
+        ]
         self.session = executor.session(Partition, specs)
-        self.session.recipe_of = lambda part: {}
         self.weights: np.ndarray | None = None
         self.columns: _core.ColumnStats
 
-    def measure(self, sample_weight: Any) -> None:
-        """Weights, and the statistics of the columns: sums that no partition changes."""
+    @property
+    def n_rows(self) -> int:
+        return self.described.n_rows
+
+    def weigh(self, sample_weight: Any) -> Arrays:
+        """Take weights; what is known about the rows with these."""
         session = self.session
         measured = session.ask("measured", merge=merge_measured)
         max_norm = measured["range"][1]
-        self.weights = check_weights(sample_weight, self.stored, max_norm2=max_norm * max_norm)
-        if self.weights is not None:
-            own = [{"weights": part} for part in self.in_parts(self.weights)]
-            session.specify(own=own)
-            session.turn("weigh", own=own)
-            measured = session.ask("measured", merge=merge_measured)
+        self.weights = check_weights(sample_weight, self.described, max_norm2=max_norm * max_norm)
+        if self.weights is None:
+            return measured
+        own = [{"weights": part} for part in self.in_parts(self.weights)]
+        session.specify(own=own)
+        session.turn("weigh", own=own)
+        return session.ask("measured", merge=merge_measured)
+
+    def measure(self, sample_weight: Any) -> None:
+        """Weights, and the statistics of the columns: sums that no partition changes."""
+        session, measured = self.session, self.weigh(sample_weight)
         self.n_entries = measured["n_entries"]
         self._baseline = _core.exact_value(measured["baseline"])
         self._weight = _core.exact_value(measured["weight"])
@@ -126,7 +141,7 @@ class RemoteRows:
         columns: Arrays = {
             "range": measured["range"],
             "weighted": self.weights is not None,
-            "n_columns": self.stored.n_features,
+            "n_columns": self.described.n_features,
             "deviations": NO_LIMBS,
         }
         columns["totals"] = session.ask(
@@ -142,6 +157,7 @@ class RemoteRows:
             )
         session.specify(shared={"columns": columns})
         session.turn("prepare", {"columns": columns})
+        self._values = self._source.checksum() or totals_checksum(columns)
 
     @property
     def scatter(self) -> float:
@@ -152,28 +168,31 @@ class RemoteRows:
         """What the literature of the metric minimises."""
         return self.metric.objective_of(inertia, self._weight, self._filled_weight)
 
-    def task(self, max_iter: int, tol: float, random_state: np.random.RandomState) -> Task:
-        """What a run is to do."""
-        setting = SeedSetting(
+    def seed_setting(self, random_state: np.random.RandomState) -> SeedSetting:
+        """What starting centers are found by."""
+        return SeedSetting(
             random_state=random_state,
             weights=self.weights,
             memory_limit=self._memory_limit,
             n_threads=self.n_threads,
             metric=self.metric,
         )
+
+    def task(self, max_iter: int, tol: float, random_state: np.random.RandomState) -> Task:
+        """What a run is to do."""
         return Task(
-            rows=self.stored,
-            setting=setting,
+            rows=self.described,
+            setting=self.seed_setting(random_state),
             columns=self.columns,
-            algorithm=self._algorithm,
+            algorithm=self._setting.algorithm,
             max_iter=max_iter,
             tolerance=tol * self.columns.mean_variance,
             remote=self,
         )
 
     def fingerprint(self, deciding: dict[str, Any]) -> dict[str, Any]:
-        """What tells one fit from another: the store by its checksum."""
-        return described_fit(deciding, self.stored, self.weights, self.stored.meta["checksum"])
+        """What tells one fit from another."""
+        return described_fit(deciding, self.described, self.weights, self._values)
 
     def starting_centers(
         self,
@@ -183,19 +202,45 @@ class RemoteRows:
         setting: SeedSetting,
         options: dict[str, Any] | None,
     ) -> _core.Centers:
-        """Centers to start from: those that were given, or what this process finds in the store."""
-        if isinstance(init, str) or callable(init):
-            rows = self.metric.rows(
-                self.stored.checked(),
-                n_threads=self.n_threads,
-                zero_rows=self._zero_rows,
-                memory_limit=self._memory_limit,
-            )
+        """Centers to start from: those that were given, or what a method or a function finds."""
+        if isinstance(init, str):
+            return centers_.to_core(seed_remotely(init, self, n_clusters, setting, options)[0])
+        rows = self.rows_here() if callable(init) else rows
         return starting_centers(init, rows, n_clusters, setting, options)
+
+    def seeds(
+        self, method: str, n_clusters: int, setting: SeedSetting, options: dict[str, Any] | None
+    ) -> tuple[sp.csr_array, np.ndarray | None]:
+        """Centers by a method, and where they are; those that are rows in their own type."""
+        centers, indices = seed_remotely(method, self, n_clusters, setting, options)
+        return (centers if indices is None else self.picked(indices)), indices
+
+    def rows_here(self) -> Rows:
+        """All rows, in this process."""
+        return self.metric.rows(
+            self._source.here(),
+            n_threads=self.n_threads,
+            zero_rows=self._setting.zero_rows,
+            memory_limit=self._memory_limit,
+        )
+
+    def picked(self, rows: np.ndarray) -> sp.csr_array:
+        """Some rows as points, in their own type."""
+        order = np.argsort(rows, kind="stable")
+        cuts = np.searchsorted(rows[order], self.cuts)
+        own = [{"rows": rows[order[begin:end]]} for begin, end in pairwise(cuts)]
+        found = sp.vstack([unpacked(part) for part in self.session.ask("picked", own=own)], "csr")
+        back = np.empty(len(rows), dtype=np.int64)
+        back[order] = np.arange(len(rows))
+        return sp.csr_array(found[back])
+
+    def nearest(self, centers: sp.csr_array) -> np.ndarray:
+        """The nearest center of each row."""
+        return np.concatenate(self.session.ask("nearest", packed(centers)))
 
     def in_parts(self, array: np.ndarray) -> list[np.ndarray]:
         """An array of a value per row, as the partitions have the rows."""
-        return [array[begin:end] for begin, end in pairwise(self.cuts)]
+        return own_parts(self.cuts, array)
 
     def work(self, centers: _core.Centers, start: RunState) -> RemoteWork:
         """A run begins."""
@@ -204,17 +249,6 @@ class RemoteRows:
     def close(self) -> None:
         """Leave nothing behind on the workers."""
         self.session.close()
-
-
-def _cuts(stored: StoredRows, n_parts: int) -> list[int]:
-    """Where partitions begin and end: about as many entries each, and a row at least."""
-    n_rows, indptr = stored.n_rows, stored.arrays["indptr"]
-    n_parts = min(n_parts, n_rows)
-    cuts = [0]
-    for part in range(1, n_parts):
-        at = int(np.searchsorted(indptr, part * int(indptr[-1]) // n_parts))
-        cuts.append(min(max(at, cuts[-1] + 1), n_rows - (n_parts - part)))
-    return [*cuts, n_rows]
 
 
 def _same_row(one: sp.csr_array, other: sp.csr_array, k: int) -> bool:

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparsecluster.run.session import Executor, Factory, Merge, Session
+from sparsecluster.run.session import Call, Executor, Factory, Session
 
 
 class LocalSession(Session):
     """The parts as objects."""
 
     def __init__(self, factory: Factory, specs: list[dict[str, Any]], n_threads: int) -> None:
-        self.n_parts = len(specs)
+        super().__init__(factory, specs)
         self._parts: list[Any] = [factory(spec, n_threads) for spec in specs]
 
-    def turn(
-        self,
-        method: str,
-        shared: dict[str, Any] | None = None,
-        *,
-        own: Sequence[dict[str, Any]] | None = None,
-        merge: Merge | None = None,
-    ) -> Any:
-        """Call a method of all parts."""
+    def _called(self, call: Call) -> Any:
         answers = [
-            getattr(part, method)(**(shared or {}), **(own[number] if own else {}))
+            getattr(part, call.method)(**call.shared, **call.arguments(number))
             for number, part in enumerate(self._parts)
         ]
-        return answers if merge is None else merge(answers)
-
-    ask = turn
-
-    def specify(
-        self,
-        shared: dict[str, Any] | None = None,
-        *,
-        own: Sequence[dict[str, Any]] | None = None,
-    ) -> None:
-        """Has no effect: no part is lost here."""
+        return answers if call.merge is None else call.merge(answers)
 
     def close(self) -> None:
         """Let go of all parts."""
@@ -55,3 +37,7 @@ class LocalExecutor(Executor):
     def session(self, factory: Factory, specs: list[dict[str, Any]]) -> LocalSession:
         """A session with a part for each specification."""
         return LocalSession(factory, specs, self._n_threads)
+
+    def of_each(self, function: Callable[[Any], Any], blocks: Sequence[Any]) -> list[Any]:
+        """What a function says of each of some delayed values."""
+        return [function(block.compute()) for block in blocks]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 #: What brings a new part to where it was after the last turn: the arguments of `restore`.
@@ -29,14 +30,32 @@ class Part(Protocol):
 Factory = Callable[[dict[str, Any], int], Part]
 
 
-class Session(ABC):
-    """The parts of one fit, or of one of its runs."""
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A method that is called of all parts."""
 
-    n_parts: int
+    method: str
+    shared: dict[str, Any]  #: arguments that are the same for all
+    own: Sequence[dict[str, Any]] | None  #: and those that are not
+    merge: Merge | None
+    changes: bool  #: whether the parts are others after it
+
+    def arguments(self, part: int) -> dict[str, Any]:
+        """Those of a part that are its own."""
+        return self.own[part] if self.own else {}
+
+
+class Session(ABC):
+    """The parts of one fit, or of one of its runs. A subclass says how they are called."""
+
     #: What restores a part as it is after the last turn; set by whoever calls.
     recipe_of: Callable[[int], Recipe]
 
-    @abstractmethod
+    def __init__(self, factory: Factory, specs: list[dict[str, Any]]) -> None:
+        self.n_parts = len(specs)
+        self.recipe_of = lambda part: {}
+        self._factory, self._specs = factory, specs
+
     def turn(
         self,
         method: str,
@@ -49,26 +68,30 @@ class Session(ABC):
 
         The answers in the order of the parts, or as one where there is a function that merges.
         """
+        return self._called(
+            Call(method=method, shared=shared or {}, own=own, merge=merge, changes=True)
+        )
 
-    @abstractmethod
     def ask(
-        self,
-        method: str,
-        shared: dict[str, Any] | None = None,
-        *,
-        own: Sequence[dict[str, Any]] | None = None,
+        self, method: str, shared: dict[str, Any] | None = None, *, own: Any = None,
         merge: Merge | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """The same for a method that leaves the parts as they are."""
+        return self._called(
+            Call(method=method, shared=shared or {}, own=own, merge=merge, changes=False)
+        )
 
-    @abstractmethod
     def specify(
-        self,
-        shared: dict[str, Any] | None = None,
-        *,
-        own: Sequence[dict[str, Any]] | None = None,
+        self, shared: dict[str, Any] | None = None, *, own: Sequence[dict[str, Any]] | None = None
     ) -> None:
         """Add to the specifications, by which lost parts are made again."""
+        for number, spec in enumerate(self._specs):
+            spec.update(shared or {})
+            spec.update(own[number] if own else {})
+
+    @abstractmethod
+    def _called(self, call: Call) -> Any:
+        """The answers to a call."""
 
     @abstractmethod
     def close(self) -> None:
@@ -84,6 +107,10 @@ class Executor(ABC):
     @abstractmethod
     def session(self, factory: Factory, specs: list[dict[str, Any]]) -> Session:
         """A session with a part for each specification."""
+
+    @abstractmethod
+    def of_each(self, function: Callable[[Any], Any], blocks: Sequence[Any]) -> list[Any]:
+        """What a function says of each of some delayed values, where they are made."""
 
     def check_file(self, path: str, checksum: int) -> None:  # noqa: B027
         """Refuse a file that a worker cannot see, or that is another one there."""

@@ -14,7 +14,7 @@ from sparsecluster.version import __version__
 FORGOTTEN = 3600.0  # seconds after which parts go that nobody asks for: their driver is gone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """A call of a part."""
 
@@ -60,8 +60,14 @@ _ended: deque[str] = deque(maxlen=1000)  # fits that are over: what still comes 
 _guard = threading.Lock()
 
 
-def answer(request: Request, shared: dict[str, Any], own: dict[str, Any]) -> Answer | Missing:
-    """Call a part of this worker; rebuild it first where it is missing or behind."""
+def answer(
+    request: Request,
+    shared: dict[str, Any],
+    own: dict[str, Any],
+    blocks: list[Any] | None = None,
+) -> Answer | Missing:
+    """Call a part of this worker; rebuild it first where it is missing or behind. Blocks of rows
+    that Dask made for it belong to its specification."""
     if request.version != __version__:
         raise RuntimeError(
             f"A worker has sparsecluster {__version__}, the driver {request.version}: install the "
@@ -78,7 +84,8 @@ def answer(request: Request, shared: dict[str, Any], own: dict[str, Any]) -> Ans
             if request.spec is None:
                 return Missing((request.number,))
             held.part = None
-            part = request.factory(request.spec, _n_threads())
+            spec = request.spec if blocks is None else {**request.spec, "blocks": blocks}
+            part = request.factory(spec, _n_threads())
             if request.recipe is not None:
                 part.restore(request.recipe)
             held.part, held.turn, held.answer = part, request.turn, None

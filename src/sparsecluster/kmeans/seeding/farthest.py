@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster.kmeans.empty import warn_if_fewer
-from sparsecluster.kmeans.seeding.shared import means, nearest_of, random_rows
+from sparsecluster.kmeans.seeding.shared import SampledRows, means, nearest_of, random_rows
 from sparsecluster.kmeans.setting import SeedSetting, unheard
 from sparsecluster.rows.rows import Rows
 
@@ -22,7 +22,7 @@ def furthest_first(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_
 
 
 def oversample(
-    rows: Rows, n_clusters: int, setting: SeedSetting, *, oversampling: float = 4.0
+    rows: SampledRows, n_clusters: int, setting: SeedSetting, *, oversampling: float = 4.0
 ) -> np.ndarray:
     """More rows than needed at random; of these, those that lie farthest apart are kept."""
     more = min(rows.n_rows, int(np.ceil(max(1.0, oversampling) * n_clusters)))

@@ -12,6 +12,7 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.loop import Task, iterate
 from sparsecluster.kmeans.seeding.shared import (
+    SampledRows,
     draw_by_distance,
     means,
     n_candidates,
@@ -65,7 +66,7 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
 
 
 def hierarchical(
-    rows: Rows, n_clusters: int, setting: SeedSetting, *, sample_size: int = 2000
+    rows: SampledRows, n_clusters: int, setting: SeedSetting, *, sample_size: int = 2000
 ) -> sp.csr_array:
     """Means of the clusters that Ward's method finds in a sample."""
     from scipy.cluster.hierarchy import fcluster, linkage
@@ -80,11 +81,13 @@ def hierarchical(
     drawn = np.sort(random_rows(rows, size, setting))
     if len(drawn) <= n_clusters:
         return rows.take(drawn)
-    sample = rows.take(drawn)
+    few = rows.select(drawn)
+    sample = few.take(np.arange(len(drawn)))
     norm2 = np.asarray(sample.power(2).sum(axis=1)).ravel()
     distance2 = norm2[:, None] + norm2 - 2 * (sample @ sample.T).toarray()
     condensed = np.sqrt(np.maximum(distance2[np.triu_indices(len(drawn), 1)], 0.0))
     labels = fcluster(linkage(condensed, "ward"), n_clusters, "maxclust") - 1
-    parts = [drawn[labels == cluster] for cluster in range(labels.max() + 1)]
+    parts = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
     warn_if_fewer(len(parts), n_clusters)
-    return means(rows, parts, setting)
+    weights = None if setting.weights is None else setting.weights[drawn]
+    return means(few, parts, replace(setting, weights=weights))

@@ -22,12 +22,14 @@ class Method:
     """Where the function of a method lives, its options, and its metric if it has only one.
 
     The function takes rows, the number of centers, a SeedSetting and the options by keyword. It
-    returns indices of rows, or centers as a CSR array.
+    returns indices of rows, or centers as a CSR array. One that is `distributed` needs no more of
+    rows than `SampledRows` says, or draws them as k-means|| does: rows that workers have do, too.
     """
 
     home: str
     options: tuple[Option, ...] = ()
     metric: str | None = None
+    distributed: bool = False
 
     def load(self) -> Callable[..., Any]:
         """The function that `home` names as module:function."""
@@ -47,10 +49,12 @@ METHODS: dict[str, Method] = {
     "plain-k-means++": Method(".plusplus:plain_kmeans_plusplus"),
     "spkm++": Method(".plusplus:spkm_plusplus", metric="cosine"),
     "mcmc": Method(".plusplus:mcmc", (CHAIN,)),
-    "k-means||": Method(".plusplus:kmeans_parallel", (PER_ROUND, ROUNDS)),
+    "k-means||": Method(
+        ".parallel:kmeans_parallel", (PER_ROUND, ROUNDS), distributed=True
+    ),
     "furthest-first": Method(".farthest:furthest_first"),
-    "oversample": Method(".farthest:oversample", (PER_CENTER,)),
+    "oversample": Method(".farthest:oversample", (PER_CENTER,), distributed=True),
     "bisecting": Method(".hierarchy:bisecting"),
-    "hierarchical": Method(".hierarchy:hierarchical", (SAMPLE,)),
-    "random": Method(".shared:random_rows"),
+    "hierarchical": Method(".hierarchy:hierarchical", (SAMPLE,), distributed=True),
+    "random": Method(".shared:random_rows", distributed=True),
 }

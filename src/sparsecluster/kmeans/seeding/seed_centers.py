@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -28,6 +29,7 @@ def seed_centers(
     random_state: Any = None,
     n_threads: int | None = None,
     memory_limit: int | str | None = None,
+    executor: Any = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> tuple[Any, np.ndarray | None]:
@@ -64,6 +66,8 @@ def seed_centers(
         Threads to use; the result does not depend on it.
     memory_limit : int or str, optional
         Bytes (or "2GB") beyond the data, by default half of the memory that is free.
+    executor : Client, str, int or None, default=None
+        Who has the rows, as for :class:`~sparsecluster.KMeans`.
     progress : callable, optional
         Called now and then with the share that is done, from 0 to 1.
     **options
@@ -89,13 +93,23 @@ def seed_centers(
     check_number("n_clusters", n_clusters, Integral, 1)
     measure = metric_of(metric)
     check_method(method, metric, options, name="method")
-    threads = effective_n_threads(n_threads)
+    threads, random_state = effective_n_threads(n_threads), check_random_state(random_state)
+    if executor is not None:
+        # Which knows this package.
+        from sparsecluster.kmeans.remote import PartSetting, open_rows
+
+        parts = PartSetting(metric=metric, n_threads=n_threads, memory_limit=memory_limit)
+        with open_rows(X, executor, parts) as remote:
+            _check_n_rows(remote.n_rows, n_clusters)
+            remote.weigh(sample_weight)
+            setting = remote.seed_setting(random_state)
+            setting = replace(setting, progress=progress or unheard)
+            return remote.seeds(method, n_clusters, setting, options)
     rows = enter(X, n_threads=threads)
-    if rows.n_rows < n_clusters:
-        raise ValueError(f"n_samples={rows.n_rows} should be >= n_clusters={n_clusters}.")
+    _check_n_rows(rows.n_rows, n_clusters)
     rows = measure.rows(rows, n_threads=threads)
     setting = SeedSetting(
-        random_state=check_random_state(random_state),
+        random_state=random_state,
         weights=check_weights(sample_weight, rows),
         memory_limit=effective_memory_limit(memory_limit),
         n_threads=threads_for(rows.core.nnz * n_clusters, threads),
@@ -110,6 +124,11 @@ def seed_centers(
     if columns is not None:
         centers = columns.outside(centers)
     return (centers if rows.sparse else centers.toarray()), None
+
+
+def _check_n_rows(n_rows: int, n_clusters: int) -> None:
+    if n_rows < n_clusters:
+        raise ValueError(f"n_samples={n_rows} should be >= n_clusters={n_clusters}.")
 
 
 def kmeans_plusplus(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -12,14 +14,26 @@ from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.rows.rows import Rows
 
 
-def first_row(rows: Rows, setting: SeedSetting) -> int:
+class SampledRows(Protocol):
+    """Rows of which only some are looked at, wherever they are."""
+
+    n_rows: int
+
+    def take(self, indices: np.ndarray) -> sp.csr_array:
+        """The rows at these indices, in float64."""
+
+    def select(self, indices: np.ndarray) -> Rows:
+        """These rows, in this order."""
+
+
+def first_row(n_rows: int, setting: SeedSetting) -> int:
     """A row at random, by weight."""
     if setting.chances is None:
-        return int(setting.random_state.randint(rows.n_rows))
-    return int(setting.random_state.choice(rows.n_rows, p=setting.chances))
+        return int(setting.random_state.randint(n_rows))
+    return int(setting.random_state.choice(n_rows, p=setting.chances))
 
 
-def random_rows(rows: Rows, n_clusters: int, setting: SeedSetting) -> np.ndarray:
+def random_rows(rows: SampledRows, n_clusters: int, setting: SeedSetting) -> np.ndarray:
     """Rows at random, in proportion to their weights, each at most once."""
     chances = setting.chances
     possible = rows.n_rows if chances is None else int(np.count_nonzero(chances))
@@ -46,7 +60,7 @@ def draw_by_distance(
             f"n_local_trials={trials} needs {needed / 1e9:.3g} GB of random numbers for "
             f"{n_clusters} clusters, more than the memory limit. Try fewer."
         )
-    first = first_row(rows, setting)
+    first = first_row(rows.n_rows, setting)
     draws = setting.random_state.random_sample((n_clusters - 1, trials))
     indices, _ = _core.greedy_kmeans_plusplus(
         rows.core, n_clusters, first, draws, setting.weights, floor, setting.memory_limit,

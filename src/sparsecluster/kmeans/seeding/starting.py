@@ -13,6 +13,7 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.seeding.registry import METHODS
+from sparsecluster.kmeans.seeding.shared import SampledRows
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.rows.parameters import check_name, check_number
 from sparsecluster.rows.rows import MAX_INDEX, Rows
@@ -47,21 +48,37 @@ def seed_by_name(
     check_method(method, setting.metric.name, options)
     eligible, useful = None, setting.metric.useful(rows.core.norm2)
     if not useful.all():
-        # Rows without direction make no centers.
         eligible = np.flatnonzero(useful)
-        if not len(eligible):
-            raise ValueError("All rows of X are zero: there is no direction to start from.")
-        weights = None if setting.weights is None else setting.weights[eligible]
-        if weights is not None and not weights.any():
-            raise ValueError("All rows of X that have weight are zero: there is no direction.")
-        setting = replace(setting, weights=weights)
+        setting = among(eligible, setting)
         rows = rows.select(eligible)
+    centers, found = seed_among(method, rows, n_clusters, setting, options)
+    return centers, (found if eligible is None or found is None else eligible[found])
+
+
+def among(eligible: np.ndarray, setting: SeedSetting) -> SeedSetting:
+    """The setting of those rows alone that can be centers: rows without direction cannot."""
+    if not len(eligible):
+        raise ValueError("All rows of X are zero: there is no direction to start from.")
+    weights = None if setting.weights is None else setting.weights[eligible]
+    if weights is not None and not weights.any():
+        raise ValueError("All rows of X that have weight are zero: there is no direction.")
+    return replace(setting, weights=weights)
+
+
+def seed_among(
+    method: str,
+    rows: SampledRows,
+    n_clusters: int,
+    setting: SeedSetting,
+    options: dict[str, Any] | None,
+) -> tuple[sp.csr_array, np.ndarray | None]:
+    """The same of rows each of which can be a center."""
     found = METHODS[method].load()(rows, n_clusters, setting, **(options or {}))
     if sp.issparse(found):
         centers = sp.csr_array(found, dtype=np.float64)
         return setting.metric.centers(centers), None
     warn_if_fewer(len(found), n_clusters)
-    return rows.take(found), (found if eligible is None else eligible[found])
+    return rows.take(found), found
 
 
 def check_method(
