@@ -29,7 +29,7 @@ test-slow: $(VENV)/.package $(VENV)/.extra-test  ## run the tests of large produ
 
 SOAK_SECONDS ?= 600
 soak: $(VENV)/.package $(VENV)/.extra-test  ## fit on Dask workers that are killed at random, for SOAK_SECONDS
-	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest tests/run/test_dask_kills.py -m slow -s
+	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest tests/run/test_dask_kills.py -m slow -k soak -s
 
 lint: $(VENV)/.package $(VENV)/.extra-lint  ## check style, formatting and the directions of imports
 	$(BIN)/ruff check .

@@ -1,62 +1,33 @@
-"""Fits on real Dask workers, in processes: the same bits, whatever happens to the workers."""
+"""Fits on real Dask workers, in processes: the same bits as in one."""
 
-import os
-import signal
+import pickle
 import subprocess
 import sys
 import threading
-import time
+import types
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from support.machines import assert_same_fit, sparse_rows, stored
+from sklearn.base import clone
+from support.machines import assert_nothing_left, assert_same_fit, sparse_rows
 
-from sparsecluster import KMeans, SphericalKMeans
-from sparsecluster.run import dask as run_dask
+from sparsecluster import KMeans, SphericalKMeans, load_model, seed_centers
 from sparsecluster.run import dask_session
-from sparsecluster.run.dask import DaskExecutor, dask_executor
-from sparsecluster.run.worker import n_held
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 X = sparse_rows()
 FAR = np.vstack([X[:5].toarray(), 50.0 + np.arange(15 * 300).reshape(15, 300) % 97])
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return stored(tmp_path_factory.mktemp("rows"), X)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with distributed.LocalCluster(
-        n_workers=3,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=None,
-        dashboard_address=":0",
-    ) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def client(cluster):
-    with distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(3, timeout=60)
-        yield client
-
-
-def process_ids(client):
-    return sorted(client.run(os.getpid).values())
+STARTS = {"k-means++": "k-means++", "k-means||": "k-means||", "empty clusters": FAR}
 
 
 @pytest.mark.parametrize("estimator", [KMeans, SphericalKMeans])
-@pytest.mark.parametrize("init", ["k-means++", FAR], ids=["k-means++", "empty clusters"])
+@pytest.mark.parametrize("init", STARTS.values(), ids=STARTS)
 def test_workers_change_nothing(client, store, estimator, init):
     parameters = {"init": init, "random_state": 0}
     remote = estimator(20, executor=client, **parameters).fit(store)
     assert_same_fit(estimator(20, **parameters).fit(store), remote)
-    assert set(client.run(n_held).values()) == {0}
+    assert_nothing_left(client)
 
 
 def test_single_worker_of_its_own_changes_nothing(store):
@@ -64,23 +35,28 @@ def test_single_worker_of_its_own_changes_nothing(store):
     assert_same_fit(KMeans(20, random_state=0).fit(store), remote)
 
 
-@pytest.mark.parametrize("fan_in", [2])
-def test_answers_merged_on_workers_change_nothing(client, store, monkeypatch, fan_in):
-    monkeypatch.setattr(dask_session, "FAN_IN", fan_in)
+def test_answers_merged_on_workers_change_nothing(client, store, monkeypatch):
+    monkeypatch.setattr(dask_session, "FAN_IN", 2)
     monkeypatch.setattr(dask_session, "INLINE_BYTES", 0)
     remote = KMeans(20, random_state=0, executor=client).fit(store)
     assert_same_fit(KMeans(20, random_state=0).fit(store), remote)
 
 
-def test_killed_workers_change_nothing(client, store):
-    def kill(record):
-        if record.iteration in (2, 5):
-            os.kill(process_ids(client)[0], signal.SIGKILL)
+def test_rows_of_a_store_are_predicted_by_workers(client, store):
+    fitted = KMeans(20, random_state=0).fit(X)
+    labels = fitted.set_params(executor=client).predict(store)
+    assert np.array_equal(labels, fitted.labels_)
+    assert_nothing_left(client)
 
-    remote = KMeans(20, init=FAR, executor=client, callback=kill).fit(store)
-    assert_same_fit(KMeans(20, init=FAR).fit(store), remote)
-    client.wait_for_workers(3, timeout=60)
-    assert set(client.run(n_held).values()) == {0}
+
+@pytest.mark.parametrize("method", ["random", "k-means||", "oversample", "mcmc"])
+def test_centers_are_seeded_by_workers(client, store, method):
+    parameters = {"metric": "cosine", "random_state": 0}
+    centers, indices = seed_centers(store, 20, method, **parameters)
+    found, where = seed_centers(store, 20, method, executor=client, **parameters)
+    assert np.array_equal(indices, where)
+    assert found.dtype == centers.dtype
+    assert abs(found - centers).nnz == 0
 
 
 def test_two_fits_at_once_change_nothing(client, store):
@@ -94,53 +70,88 @@ def test_two_fits_at_once_change_nothing(client, store):
         assert_same_fit(KMeans(15, init="random", random_state=seed).fit(store), fit)
 
 
-def test_interrupted_fit_leaves_nothing_behind(client, store):
-    def stop(record):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        KMeans(20, random_state=0, executor=client, callback=stop).fit(store)
-    assert set(client.run(n_held).values()) == {0}
+# --- blocks that Dask has -----------------------------------------------------------------------
 
 
-def test_no_scheduler_is_said_at_once(store, monkeypatch):
-    monkeypatch.setattr(run_dask, "CONNECT_SECONDS", 1.0)
-    began = time.monotonic()
-    with pytest.raises(ValueError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1"):
-        KMeans(5, executor="tcp://127.0.0.1:1").fit(store)
-    assert time.monotonic() - began < 30
+def delayed_blocks(*cuts):
+    import dask
+
+    return [dask.delayed(X[begin:end]) for begin, end in pairwise(cuts)]
 
 
-def test_other_version_is_named(client, monkeypatch):
-    monkeypatch.setattr(run_dask, "__version__", "0.0.1")
-    with pytest.raises(ValueError, match=r"has sparsecluster .*, this process 0\.0\.1"):
-        DaskExecutor(client)
+def dask_array(**known):
+    import dask.array as da
+
+    cuts = (0, 100, 600, 1100, 1500)
+    parts = [
+        da.from_delayed(one, (np.nan if known else end - begin, 300), meta=X[:0])
+        for one, (begin, end) in zip(delayed_blocks(*cuts), pairwise(cuts), strict=True)
+    ]
+    return da.concatenate(parts, allow_unknown_chunksizes=True)
 
 
-def test_worker_without_the_package_is_named(client, monkeypatch):
-    def run(function, *arguments, **options):
-        return {"tcp://10.0.0.1:1": None}
-
-    monkeypatch.setattr(client, "run", run)
-    with pytest.raises(ValueError, match=r"10\.0\.0\.1:1 does not have sparsecluster"):
-        DaskExecutor(client)
+def annotated():
+    names = [f"gene{column}" for column in range(300)]
+    return types.SimpleNamespace(X=dask_array(), var_names=names, obs_names=np.arange(1500))
 
 
-def test_store_that_workers_cannot_see_is_named(client, tmp_path):
-    with pytest.raises(ValueError, match=r"cannot read .*gone.* under the same path"):
-        DaskExecutor(client).check_file(str(tmp_path / "gone" / "meta.json"), 0)
-    (tmp_path / "meta.json").write_text("{}")
-    with pytest.raises(ValueError, match="has another one there"):
-        DaskExecutor(client).check_file(str(tmp_path / "meta.json"), 0)
+SOURCES = {
+    "array": dask_array,
+    "array of unknown chunks": lambda: dask_array(unknown=True),
+    "delayed": lambda: delayed_blocks(0, 700, 700, 1500),
+    "AnnData": annotated,
+}
 
 
-def test_scheduler_without_workers_is_said(store, monkeypatch):
-    monkeypatch.setattr(run_dask, "WORKER_SECONDS", 0.5)
-    with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
-        pytest.raises(RuntimeError, match="has no workers"),
-    ):
-        dask_executor(empty.scheduler_address)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_blocks_of_dask_change_nothing(client, source):
+    parameters = {"init": "k-means||", "random_state": 0}
+    remote = KMeans(20, executor=client, **parameters).fit(source())
+    assert_same_fit(KMeans(20, **parameters).fit(X), remote)
+    assert np.array_equal(remote.predict(source()), remote.labels_)
+    assert_nothing_left(client)
+
+
+def test_names_of_variables_are_kept(client):
+    remote = KMeans(5, init="random", random_state=0, executor=client).fit(annotated())
+    assert remote.feature_names_[7] == "gene7"
+
+
+def test_persisted_blocks_and_other_starts_change_nothing(client):
+    persisted = client.persist(dask_array())
+    remote = KMeans(20, random_state=0, executor=client).fit(persisted)
+    assert_same_fit(KMeans(20, random_state=0).fit(X), remote)
+
+
+def test_blocks_that_are_wrong_are_named(client):
+    import dask
+
+    broken = X.copy()
+    broken.data[5] = np.nan
+    blocks = [*delayed_blocks(0, 700), dask.delayed(broken)]
+    with pytest.raises(ValueError, match="In the blocks of rows 700 to 2199.* contains NaN"):
+        KMeans(5, init=X[:5], executor=client).fit(blocks)
+    narrow = [*delayed_blocks(0, 700), dask.delayed(X[:, :7])]
+    with pytest.raises(ValueError, match=r"different widths: \[7, 300\]"):
+        KMeans(5, init=X[:5], executor=client).fit(narrow)
+    with pytest.raises(ValueError, match="hold whole rows"):
+        KMeans(5, executor=client).fit(dask_array().rechunk((500, 100)))
+    assert_nothing_left(client)
+
+
+# --- an estimator with a client -----------------------------------------------------------------
+
+
+def test_estimator_with_a_client_is_cloned_and_pickled(client, store, tmp_path):
+    estimator = KMeans(5, init=X[:5], executor=client).fit(store)
+    assert clone(estimator).executor is estimator.get_params()["executor"] is client
+    assert not hasattr(clone(estimator), "labels_")
+    other = pickle.loads(pickle.dumps(estimator))
+    assert other.executor == client.scheduler.address
+    assert np.array_equal(other.predict(store), estimator.labels_)
+    estimator.save(tmp_path / "model")
+    assert np.array_equal(load_model(tmp_path / "model").predict(X), estimator.labels_)
+    assert estimator.executor is client
 
 
 def test_package_is_imported_without_dask():

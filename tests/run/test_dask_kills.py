@@ -1,4 +1,5 @@
-"""Workers that are killed at random moments, again and again: every fit ends with the same bits."""
+"""Workers that are killed or stopped at random moments, again and again: every fit ends with the
+same bits. And a soak, in which Dask itself kills workers for as long as SOAK_SECONDS says."""
 
 import os
 import random
@@ -6,68 +7,109 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
-from support.machines import assert_same_fit, sparse_rows, stored
+from support.machines import (
+    assert_nothing_left,
+    assert_same_fit,
+    local_cluster,
+    process_ids,
+    sparse_rows,
+    stored,
+)
 
 from sparsecluster import KMeans, SphericalKMeans
+from sparsecluster.run import dask_session
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 N_FITS = 20
+START = {"init": "k-means||", "random_state": 3}
 
 
-class Killer:
-    """Kills a worker that has work, after a random time, once."""
+class Disturbance:
+    """Kills a worker, or stops it for good, after a random time, once."""
 
-    def __init__(self, cluster, longest, seed):
-        self._cluster, self._random, self._longest = cluster, random.Random(seed), longest
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.killed = 0
+    def __init__(self, client, longest, seed):
+        chance = random.Random(seed)
+        self._process = chance.choice(sorted(process_ids(client).values()))
+        self._signal = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+        self._timer = threading.Timer(chance.random() * longest, self._disturb)
+
+    def _disturb(self):
+        os.kill(self._process, self._signal)
 
     def __enter__(self):
-        self._thread.start()
+        self._timer.start()
         return self
 
     def __exit__(self, *error):
-        self._thread.join()
-
-    def _run(self):
-        time.sleep(self._random.random() * self._longest)
-        pids = [worker.process.pid for worker in self._cluster.workers.values() if worker.process]
-        if pids:
-            os.kill(self._random.choice(pids), signal.SIGKILL)
-            self.killed += 1
+        self._timer.join()
+        if self._signal == signal.SIGSTOP:
+            os.kill(self._process, signal.SIGCONT)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def rows(tmp_path_factory):
     return stored(tmp_path_factory.mktemp("rows"), sparse_rows(6000, 800))
 
 
-def killed_fit(store, estimator, seed):
-    """A fit on three workers of its own, one of which is killed; a nanny brings another."""
+@pytest.fixture(scope="module")
+def undisturbed(rows):
+    estimators = (KMeans, SphericalKMeans)
+    return [estimator(50, **START).fit(rows) for estimator in estimators]
+
+
+def fit_and_predict(expected, client, rows):
+    found = type(expected)(50, executor=client, **START).fit(rows)
+    assert_same_fit(expected, found)
+    assert np.array_equal(found.predict(rows), expected.labels_)
+
+
+def test_twenty_fits_with_a_worker_lost_in_each(rows, undisturbed, monkeypatch):
+    monkeypatch.setattr(dask_session, "SILENT_SECONDS", 3.0)
+    monkeypatch.setattr(dask_session, "ANSWER_SECONDS", 3.0)
+    with local_cluster(3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        fit_and_predict(undisturbed[0], client, rows)  # which loads the package
+        began = time.monotonic()
+        fit_and_predict(undisturbed[0], client, rows)
+        longest = time.monotonic() - began
+        for number in range(N_FITS):
+            client.wait_for_workers(3, timeout=120)
+            with Disturbance(client, longest, number):
+                fit_and_predict(undisturbed[number % 2], client, rows)
+        client.wait_for_workers(3, timeout=120)
+        assert_nothing_left(client)
+
+
+def test_worker_out_of_memory_changes_nothing(rows, undisturbed):
+    def fill_memory():
+        return len(bytearray(1 << 30))
+
+    done = []
+
+    def fill(record):
+        if record.iteration == 3:
+            worker = min(process_ids(client))
+            done.extend(client.run(fill_memory, workers=[worker], on_error="return"))
+
     with (
-        distributed.LocalCluster(
-            n_workers=3,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=None,
-            dashboard_address=":0",
-        ) as cluster,
+        local_cluster(2, memory_limit="900MB") as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
-        Killer(cluster, 3.0, seed),
     ):
-        return estimator(50, init="random", random_state=3, executor=client).fit(store)
+        found = KMeans(50, executor=client, callback=fill, **START).fit(rows)
+        assert done
+        assert_same_fit(undisturbed[0], found)
 
 
-def test_twenty_fits_with_a_kill_each(store):
-    undisturbed = {
-        estimator: estimator(50, init="random", random_state=3).fit(store)
-        for estimator in (KMeans, SphericalKMeans)
-    }
-    until = time.monotonic() + float(os.environ.get("SOAK_SECONDS", 0))
-    number = 0
-    while number < N_FITS or time.monotonic() < until:
-        estimator = (KMeans, SphericalKMeans)[number % 2]
-        assert_same_fit(undisturbed[estimator], killed_fit(store, estimator, number))
-        number += 1
+@pytest.mark.skipif("SOAK_SECONDS" not in os.environ, reason="make soak runs it")
+def test_soak(rows, undisturbed):
+    from distributed.chaos import KillWorker
+
+    until, number = time.monotonic() + float(os.environ["SOAK_SECONDS"]), 0
+    with local_cluster(3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        client.register_plugin(KillWorker(delay="20 s", mode="segfault"))
+        while time.monotonic() < until:
+            fit_and_predict(undisturbed[number % 2], client, rows)
+            number += 1
+    print(f"{number} fits, all of them equal")

@@ -30,11 +30,6 @@ STARTS = {
 ESTIMATORS = (KMeans, SphericalKMeans)
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return stored(tmp_path_factory.mktemp("rows"), X)
-
-
 def fitted(estimator, X, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

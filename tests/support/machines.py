@@ -1,9 +1,13 @@
 """Stores and fits for what is to be the same on any number of workers."""
 
+import os
+
 import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import convert
+from sparsecluster.run.dask_session import everywhere
+from sparsecluster.run.worker import n_held
 
 
 def sparse_rows(n_rows=1500, n_features=300, seed=0):
@@ -34,3 +38,23 @@ def assert_same_fit(one, other):
 
 def _history(estimator):
     return [(one.iteration, one.cost, one.shift, one.moved, one.rows) for one in estimator.history_]
+
+
+def local_cluster(n_workers, **options):
+    """Worker processes of one thread each, which a nanny replaces."""
+    import distributed
+
+    parameters = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    return distributed.LocalCluster(
+        n_workers=n_workers, **{**parameters, "memory_limit": None, **options}
+    )
+
+
+def process_ids(client):
+    """Those of the workers that answer, by address."""
+    return everywhere(client, os.getpid)
+
+
+def assert_nothing_left(client):
+    """No worker holds a part of a fit that is over."""
+    assert set(everywhere(client, n_held).values()) == {0}

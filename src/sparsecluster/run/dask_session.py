@@ -218,14 +218,14 @@ def living(client: Any) -> set[str]:
     """Workers that gave a sign of life lately. One that is stopped is not among them, long before
     Dask gives it up (`distributed.scheduler.worker-ttl`)."""
 
-    def silence(dask_scheduler: Any) -> dict[str, float]:  # by value: it runs in the scheduler
-        from time import time
-
-        workers = dask_scheduler.workers.items()
-        return {address: time() - worker.last_seen for address, worker in workers}
-
-    told = client.run_on_scheduler(silence)
-    return {address for address, seconds in told.items() if seconds < SILENT_SECONDS}
+    workers = client.sync(client.scheduler.identity)["workers"]
+    # By the clock of the scheduler, which knows when it heard of each.
+    latest = max((worker["last_seen"] for worker in workers.values()), default=0.0)
+    return {
+        address
+        for address, worker in workers.items()
+        if worker["last_seen"] > latest - SILENT_SECONDS
+    }
 
 
 def everywhere(client: Any, function: Any, *arguments: Any) -> dict[str, Any]:
