@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsecluster import convert
+from sparsecluster import BisectingKMeans, KMeans, convert
 from sparsecluster.cli import app
 from sparsecluster.run import dask as run_dask
 
@@ -36,6 +36,37 @@ def refused(tmp_path, monkeypatch, capfd):
 )
 def test_what_cannot_be_is_refused(refused, arguments, message):
     assert message in refused("fit", *arguments, "-k", "2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("model", "rows.npy", "--workers", "2", "-o", "a.npy"), "--workers needs a store"),
+        (("model", "rows.store", "--workers", "2"), "--workers needs --labels FILE.npy"),
+        (("tree", "rows.store", "--workers", "2", "-o", "a.npy"), "needs a model of KMeans"),
+    ],
+)
+def test_what_cannot_be_predicted_there_is_refused(refused, arguments, message):
+    KMeans(2, random_state=0).fit("rows.store").save("model")
+    BisectingKMeans(2, random_state=0).fit("rows.store").save("tree")
+    assert message in refused("predict", *arguments)
+
+
+def test_workers_seed_and_predict(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", np.random.default_rng(0).random((30, 4)))
+    convert("rows.npy", "rows.store")
+    fitted = KMeans(2, random_state=0).fit("rows.store")
+    fitted.save("model")
+    app.meta(["predict", "model", "rows.store", "-o", "labels.npy", "--workers", "1"])
+    assert np.array_equal(np.load("labels.npy"), fitted.labels_)
+    capsys.readouterr()
+    seed = ["seed", "rows.store", "-k", "5", "--method", "random", "--seed", "0"]
+    app.meta(seed)
+    here = capsys.readouterr().out
+    app.meta([*seed, "--workers", "1"])
+    assert capsys.readouterr().out == here
 
 
 def test_no_scheduler_is_a_line(refused, monkeypatch):

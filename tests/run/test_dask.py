@@ -12,8 +12,10 @@ import pytest
 from sklearn.base import clone
 from support.machines import assert_nothing_left, assert_same_fit, sparse_rows
 
-from sparsecluster import KMeans, SphericalKMeans, load_model, seed_centers
+from sparsecluster import KMeans, SphericalKMeans, load_model, seed_centers, silhouette
+from sparsecluster.kmeans.partition import Partition
 from sparsecluster.run import dask_session
+from sparsecluster.run.local import LocalExecutor
 
 pytest.importorskip("distributed")
 X = sparse_rows()
@@ -46,6 +48,36 @@ def test_rows_of_a_store_are_predicted_by_workers(client, store):
     fitted = KMeans(20, random_state=0).fit(X)
     labels = fitted.set_params(executor=client).predict(store)
     assert np.array_equal(labels, fitted.labels_)
+    assert_nothing_left(client)
+
+
+def test_labels_are_written_by_workers(client, store, tmp_path):
+    fitted = KMeans(20, random_state=0).fit(X)
+    n_rows = fitted.write_labels(X, tmp_path / "here.npy")
+    fitted.set_params(executor=client).write_labels(store, tmp_path / "there.npy")
+    assert n_rows == len(fitted.labels_)
+    assert (tmp_path / "here.npy").read_bytes() == (tmp_path / "there.npy").read_bytes()
+    assert np.array_equal(np.load(tmp_path / "there.npy"), fitted.labels_)
+    with pytest.raises(ValueError, match="labels are written as"):
+        fitted.write_labels(store, tmp_path / "labels.txt")
+
+
+def test_labels_that_a_worker_cannot_write_do_not_appear(store, tmp_path, monkeypatch):
+    def refuse(self, path, offset, **centers):
+        return "No such file or directory"
+
+    monkeypatch.setattr(Partition, "write_nearest", refuse)
+    fitted = KMeans(20, random_state=0, executor=LocalExecutor(2)).fit(store)
+    with pytest.raises(ValueError, match=r"A worker cannot write to .* \(No such file"):
+        fitted.write_labels(store, tmp_path / "labels.npy")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+def test_silhouettes_are_found_by_workers(client, store, metric):
+    labels = KMeans(20, random_state=0).fit(X).labels_
+    here = silhouette(store, labels, metric=metric)
+    assert silhouette(store, labels, metric=metric, executor=client) == here
     assert_nothing_left(client)
 
 
@@ -129,7 +161,7 @@ def test_blocks_that_are_wrong_are_named(client):
     broken = X.copy()
     broken.data[5] = np.nan
     blocks = [*delayed_blocks(0, 700), dask.delayed(broken)]
-    with pytest.raises(ValueError, match="In the blocks of rows 700 to 2199.* contains NaN"):
+    with pytest.raises(ValueError, match=r"In the blocks of rows 700 to 2199.* contains NaN"):
         KMeans(5, init=X[:5], executor=client).fit(blocks)
     narrow = [*delayed_blocks(0, 700), dask.delayed(X[:, :7])]
     with pytest.raises(ValueError, match=r"different widths: \[7, 300\]"):

@@ -1,6 +1,7 @@
 """Workers that are killed or stopped at random moments, again and again: every fit ends with the
 same bits. And a soak, in which Dask itself kills workers for as long as SOAK_SECONDS says."""
 
+import logging
 import os
 import random
 import signal
@@ -20,6 +21,8 @@ from support.machines import (
 
 from sparsecluster import KMeans, SphericalKMeans
 from sparsecluster.run import dask_session
+from sparsecluster.run.dask_session import everywhere
+from sparsecluster.run.worker import n_held
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
@@ -79,6 +82,10 @@ def test_twenty_fits_with_a_worker_lost_in_each(rows, undisturbed, monkeypatch):
             with Disturbance(client, longest, number):
                 fit_and_predict(undisturbed[number % 2], client, rows)
         client.wait_for_workers(3, timeout=120)
+        # A worker that was stopped hears later that a fit is over.
+        until = time.monotonic() + 60
+        while set(everywhere(client, n_held).values()) != {0} and time.monotonic() < until:
+            time.sleep(1)
         assert_nothing_left(client)
 
 
@@ -112,4 +119,4 @@ def test_soak(rows, undisturbed):
         while time.monotonic() < until:
             fit_and_predict(undisturbed[number % 2], client, rows)
             number += 1
-    print(f"{number} fits, all of them equal")
+    logging.getLogger("sparsecluster").warning("%d fits, all of them equal.", number)

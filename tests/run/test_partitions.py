@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.machines import assert_same_fit, sparse_rows, stored
+from support.machines import ForgetfulExecutor, assert_same_fit, sparse_rows, stored
 
 from sparsecluster import KMeans, SphericalKMeans, _core
 from sparsecluster.rows.rows import as_rows
-from sparsecluster.run.local import LocalExecutor, LocalSession
+from sparsecluster.run.local import LocalExecutor
 
 X = sparse_rows()
 FAR = sp.csr_array(np.vstack([X[:5].toarray(), 50.0 + np.arange(15 * 300).reshape(15, 300) % 97]))
@@ -57,21 +57,6 @@ def test_clusters_that_nothing_can_fill_go(tmp_path):
         with pytest.warns(UserWarning, match="smaller than n_clusters"):
             parts.fit(path)
         assert_same_fit(whole, parts)
-
-
-class Forgetful(LocalSession):
-    """Makes all parts anew before every call, as if every worker had died."""
-
-    def _called(self, call):
-        self._parts = [self._factory(spec, 1) for spec in self._specs]
-        for number, part in enumerate(self._parts):
-            part.restore(self.recipe_of(number))
-        return super()._called(call)
-
-
-class ForgetfulExecutor(LocalExecutor):
-    def session(self, factory, specs):
-        return Forgetful(factory, specs, 1)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

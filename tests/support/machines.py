@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from sparsecluster import convert
 from sparsecluster.run.dask_session import everywhere
+from sparsecluster.run.local import LocalExecutor, LocalSession
 from sparsecluster.run.worker import n_held
 
 
@@ -58,3 +59,18 @@ def process_ids(client):
 def assert_nothing_left(client):
     """No worker holds a part of a fit that is over."""
     assert set(everywhere(client, n_held).values()) == {0}
+
+
+class Forgetful(LocalSession):
+    """Makes all parts anew before every call, as if every worker had died."""
+
+    def _called(self, call):
+        self._parts = [self._factory(spec, 1) for spec in self._specs]
+        for number, part in enumerate(self._parts):
+            part.restore(self.recipe_of(number))
+        return super()._called(call)
+
+
+class ForgetfulExecutor(LocalExecutor):
+    def session(self, factory, specs):
+        return Forgetful(factory, specs, 1)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from sparsecluster.cli.clustering import Clustering, chosen
 from sparsecluster.cli.clusters import (
@@ -20,9 +19,9 @@ from sparsecluster.cli.clusters import (
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending
+from sparsecluster.cli.machines import Machines
 from sparsecluster.cli.models import check_data
 from sparsecluster.cli.options import (
-    RUNNING,
     Clusters,
     Preparing,
     Reading,
@@ -60,8 +59,7 @@ def fit(
     ] = "weight",
     minibatch: Annotated[bool, Parameter(negative=())] = False,
     seed: Seed = None,
-    dask: Annotated[str | None, Parameter(group=RUNNING)] = None,
-    workers: Annotated[int | None, Parameter(group=RUNNING, validator=Number(gte=1))] = None,
+    machines: Machines = Machines(),
     init: Annotated[str, Parameter(group=STARTING)] = "k-means++",
     starting: Starting = Starting(),
     clustering: Clustering = Clustering(),
@@ -91,11 +89,6 @@ def fit(
         Work on batches of rows: less time, at nearly the same cost.
     seed
         The random state: the same seed gives the same clusters.
-    dask
-        Cluster on the workers of the Dask scheduler at this address (tcp://host:8786). The data are
-        a store that all of them see, under the same path.
-    workers
-        Cluster in so many worker processes on this machine, from a store.
     init
         How to start: the name of a method, or a file (.npz, .npy) with one center per row.
     """
@@ -103,7 +96,9 @@ def fit(
 
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
-    executor = _executor(dask, workers, minibatch=minibatch)
+    executor = machines.executor
+    if minibatch:
+        machines.refuse_with("--minibatch")
     centers = init if Path(init).suffix in (".npz", ".npy") else None
     inputs = Inputs(data)
     check_outputs(
@@ -132,11 +127,7 @@ def fit(
         begun = time.perf_counter()
         rows = read_rows(inputs, reading, preparing, running, screen)
         check_terms(rows, terms_by)
-        if executor is not None and not rows.in_file:
-            raise ValueError(
-                f"{'--workers' if dask is None else '--dask'} needs a store that all workers see: "
-                f"make one with `sparsecluster convert`."
-            )
+        machines.check_store(rows.in_file)
         started = time.perf_counter()
         with screen.progress("seeding") as show:
             n_runs = 1 if minibatch else estimator.n_starts
@@ -192,16 +183,6 @@ def read_rows(
     with screen.progress(f"reading {data.name}", data.path) as show:
         rows = read(data.given, prepare=preparing.transformer(), progress=show, **options)
         return label_rows(rows, data.name) if preparing.metalabels else rows
-
-
-def _executor(dask: str | None, workers: int | None, *, minibatch: bool) -> str | int | None:
-    """Who is to compute; None for this process."""
-    if dask is not None and workers is not None:
-        raise ValueError("--dask cannot be combined with --workers: its workers are there.")
-    if minibatch and (dask is not None or workers is not None):
-        option = "--workers" if dask is None else "--dask"
-        raise ValueError(f"{option} cannot be combined with --minibatch.")
-    return workers if dask is None else dask
 
 
 def read_and_fit(

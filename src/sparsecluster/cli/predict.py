@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT, Joining
 from sparsecluster.cli.labels import check_ending, write_labels
+from sparsecluster.cli.machines import Machines
 from sparsecluster.cli.models import has_centers, open_model
 from sparsecluster.cli.options import Reading, Running
 from sparsecluster.cli.outputs import STDOUT, check_outputs
@@ -37,6 +38,7 @@ def predict(
     missing_columns: Literal["error", "zero"] = "error",
     beam: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     reading: Reading = Reading(),
+    machines: Machines = Machines(),
     running: Running = Running(),
 ) -> None:
     """Find the cluster of each row of a file, block by block.
@@ -80,6 +82,11 @@ def predict(
     if beam is not None and not hasattr(estimator, "n_leaves_"):
         raise ValueError(f"--beam needs a model that tree wrote, and {model} is another.")
     how = {} if beam is None else {"beam": beam}
+    if machines.executor is not None:
+        n_rows = _predict_there(estimator, inputs, labels, joining, machines, screen)
+        summary = f"{labels}: clusters of {counted(n_rows, 'row')}"
+        screen.result({"rows": n_rows, "labels": labels, "join": None}, summary)
+        return
     join = joining.plan(inputs.given, reading, like=estimator, distances=centers)
     options: dict[str, Any] = {
         "missing_columns": missing_columns,
@@ -114,3 +121,26 @@ def predict(
             if file not in (None, STDOUT)
         ),
     )
+
+
+def _predict_there(
+    estimator: Any,
+    inputs: Inputs,
+    labels: str | None,
+    joining: Joining,
+    machines: Machines,
+    screen: Screen,
+) -> int:
+    """Have workers write the labels of a store; how many there are."""
+    from sparsecluster.storage.store_files import is_store
+
+    if joining.join is not None:
+        machines.refuse_with("--join")
+    if labels is None or not labels.endswith(".npy"):
+        raise ValueError(f"{machines.option} needs --labels FILE.npy, which the workers write.")
+    machines.check_store(inputs.path is not None and is_store(inputs.path))
+    if not hasattr(estimator, "write_labels"):
+        raise ValueError(f"{machines.option} needs a model of KMeans or SphericalKMeans.")
+    estimator.executor = machines.executor
+    with screen.warnings_in_words():
+        return estimator.write_labels(inputs.given, labels)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from sparsecluster.cli.fit import read_rows
 from sparsecluster.cli.inputs import Data, Inputs
+from sparsecluster.cli.machines import Machines
 from sparsecluster.cli.options import Clusters, Preparing, Reading, Running, Seed, given_options
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
@@ -26,6 +27,7 @@ def seed(
     reading: Reading = Reading(),
     preparing: Preparing = Preparing(),
     running: Running = Running(),
+    machines: Machines = Machines(),
     starting: Starting = Starting(),
 ) -> None:
     """Choose starting centers and list the rows that they are, one per line.
@@ -64,6 +66,7 @@ def seed(
     screen = Screen(running)
     with screen.warnings_in_words():
         rows = read_rows(inputs, reading, preparing, running, screen)
+        machines.check_store(rows.in_file)
         with screen.progress("seeding") as show:
             found, indices = seed_centers(
                 rows,
@@ -73,6 +76,7 @@ def seed(
                 random_state=seed,
                 n_threads=running.threads,
                 memory_limit=memory_limit,
+                executor=machines.executor,
                 progress=show,
                 **given_options(starting),
             )

@@ -19,7 +19,7 @@ from sparsecluster.evaluation.geometry import Geometry
 from sparsecluster.evaluation.labelling import Labelling
 from sparsecluster.evaluation.recommend import candidates, recommend
 from sparsecluster.evaluation.search_state import SearchState
-from sparsecluster.evaluation.silhouette import silhouettes
+from sparsecluster.evaluation.silhouette_values import silhouettes
 from sparsecluster.kmeans.assignment import choose_algorithm
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.setting import SeedSetting

@@ -16,8 +16,8 @@ from sparsecluster.evaluation.agreement import (
 from sparsecluster.evaluation.geometry import Geometry, check_metric
 from sparsecluster.evaluation.labelling import Labelling, Progress, check_labels, label_rows
 from sparsecluster.evaluation.scores import cost, mean_similarity, scatter_ratio
-from sparsecluster.evaluation.silhouette import (
-    METRICS,
+from sparsecluster.evaluation.silhouette import METRICS
+from sparsecluster.evaluation.silhouette_values import (
     silhouettes,
     simplified_silhouettes,
     weighted_mean,

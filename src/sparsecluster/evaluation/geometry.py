@@ -33,6 +33,16 @@ def check_metric(metric: str, known: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KnownClusters:
+    """What is known about clusters some of whose rows are elsewhere."""
+
+    means: sp.csr_array
+    weights: np.ndarray
+    n_rows: np.ndarray
+    spreads: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
 class Geometry:
     """A labelling as points: rows as they are, or for the cosine at unit length."""
 
@@ -41,16 +51,19 @@ class Geometry:
     scales: np.ndarray | None  #: what rows are multiplied by, where it is not one
     zero: np.ndarray | None  #: with the cosine, which rows have no direction
     given_means: sp.csr_array | None = None  #: where they are known
+    known: KnownClusters | None = None  #: where rows are only some of those of the clusters
 
     @classmethod
-    def of(cls, labelling: Labelling, *, cosine: bool) -> Geometry:
+    def of(cls, labelling: Labelling, *, cosine: bool, odd: bool | None = None) -> Geometry:
+        """The points of a labelling; `odd` says whether norms of some rows are not ordinary, where
+        not all of them are here."""
         rows, n_threads = labelling.rows, labelling.n_threads
         columns = None if rows.in_file else Columns.occurring(rows)
         points = rows if columns is None else columns.rows(rows, n_threads=n_threads)
         if not cosine:
             return cls(labelling=labelling, points=points, scales=None, zero=None)
         norm2 = points.core.norm2
-        if np.any((norm2 < ORDINARY[0]) | (norm2 > ORDINARY[1])):
+        if is_odd(norm2.min(), norm2.max()) if odd is None else odd:
             limit = labelling.memory_limit
             points = COSINE.rows(points, n_threads=n_threads, zero_rows="first", memory_limit=limit)
             norm2 = points.core.norm2
@@ -78,21 +91,26 @@ class Geometry:
     @cached_property
     def weights(self) -> np.ndarray:
         """Of the clusters."""
+        if self.known is not None:
+            return self.known.weights
         return self.labelling.total(self.labelling.weights)
 
     @cached_property
     def n_rows(self) -> np.ndarray:
         """Rows of each cluster."""
+        if self.known is not None:
+            return self.known.n_rows
         numbers = self.labelling.numbers
         return np.bincount(numbers[numbers >= 0], minlength=self.n_clusters)
 
     @cached_property
     def means(self) -> sp.csr_array:
         """The weighted mean of each cluster; zero for one without weight."""
+        if self.known is not None:
+            return self.known.means
         if self.given_means is not None:
             return self.given_means
-        found, n_features = self.labelling, self.points.n_features
-        weights = found.weights if self.scales is None else found.weights * self.scales
+        found, n_features, weights = self.labelling, self.points.n_features, self.row_weights
         zeros = sp.csr_array((self.n_clusters, n_features))
         centers, shares = centers_.to_core(zeros), found.total(weights)
         if weights.any():
@@ -107,11 +125,13 @@ class Geometry:
             )
             sums.update(found.numbers, centers, self.n_threads)
         means = centers_.from_core(centers)
-        if self.scales is not None:
-            # Of rows at unit length, although they are weighted by one over their lengths.
-            ratio = np.divide(shares, self.weights, out=np.zeros(len(shares)), where=shares > 0)
-            means.data *= np.repeat(ratio, np.diff(means.indptr))
-        return means
+        return means if self.scales is None else unit_means(means, shares, self.weights)
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """Weights by which sums of the points, as they are, are those of the rows."""
+        weights = self.labelling.weights
+        return weights if self.scales is None else weights * self.scales
 
     @cached_property
     def directions(self) -> sp.csr_array:
@@ -148,13 +168,12 @@ class Geometry:
         Rows without direction are at a cosine distance of 1 from all, which is a squared distance
         of 2, one more than from the point zero.
         """
-        weights = self.weights
-        spread = np.divide(self.scatters, weights, out=np.full_like(weights, np.inf),
-                           where=weights > 0)  # fmt: skip
+        if self.known is not None:
+            return self.known.spreads
+        without = None
         if self.zero is not None and self.zero.any():
             without = self.labelling.total(self.labelling.weights * self.zero)
-            spread += np.divide(without, weights, out=np.zeros_like(weights), where=weights > 0)
-        return spread
+        return mean_spreads(self.scatters, without, self.weights)
 
     def nearest_others(
         self, centers: sp.csr_array, spreads: np.ndarray
@@ -189,3 +208,27 @@ class Geometry:
         return [
             (begin, min(begin + most, self.n_clusters)) for begin in range(0, self.n_clusters, most)
         ]
+
+
+def is_odd(smallest: float, largest: float) -> bool:
+    """Whether squared norms are such that rows are to be scaled first."""
+    return bool(smallest < ORDINARY[0] or largest > ORDINARY[1])
+
+
+def unit_means(means: sp.csr_array, shares: np.ndarray, weights: np.ndarray) -> sp.csr_array:
+    """Means of rows at unit length, from those of rows that are weighted by one over their lengths,
+    which add up to these shares."""
+    ratio = np.divide(shares, weights, out=np.zeros(len(shares)), where=shares > 0)
+    means.data *= np.repeat(ratio, np.diff(means.indptr))
+    return means
+
+
+def mean_spreads(
+    scatters: np.ndarray, without: np.ndarray | None, weights: np.ndarray
+) -> np.ndarray:
+    """Mean squared distances of rows to their means, from the sums; `without` is the weight of rows
+    that have no direction."""
+    spread = np.divide(scatters, weights, out=np.full_like(weights, np.inf), where=weights > 0)
+    if without is not None:
+        spread += np.divide(without, weights, out=np.zeros_like(weights), where=weights > 0)
+    return spread

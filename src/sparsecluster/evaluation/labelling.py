@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sparsecluster.prepare.entrance import enter
 from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.errors import counted
+from sparsecluster.rows.grouped import sums_by_group
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
 
@@ -46,27 +47,39 @@ class Labelling:
         return self.numbers >= 0
 
     def total(self, values: np.ndarray) -> np.ndarray:
-        """The sum of values over the rows of each cluster, in the order of the rows."""
+        """The sum of values over the rows of each cluster."""
         kept = self.inside
-        numbers, values = self.numbers[kept], values[kept]
-        return np.bincount(numbers, values, minlength=self.n_clusters)
+        return sums_by_group(self.numbers[kept], values[kept], self.n_clusters)
 
     def to_scale(self) -> Labelling:
         """The same with rows times a power of two, where squares of their values would be lost:
         for measures that do not depend on the scale."""
-        matrix: Any = self.rows.matrix
-        values = matrix.data if sp.issparse(matrix) else np.asarray(matrix)
-        largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
-        if largest == 0 or SMALLEST <= largest <= LARGEST:
-            return self
-        factor = np.ldexp(1.0, -int(np.frexp(largest)[1]))
-        scaled = matrix.astype(np.float64) * factor
-        return replace(self, rows=as_rows(scaled, n_threads=self.n_threads))
+        factor = factor_for(largest_value(self.rows))
+        return self if factor is None else self.scaled(factor)
+
+    def scaled(self, factor: float) -> Labelling:
+        """The same with rows times a factor."""
+        matrix = self.rows.matrix.astype(np.float64) * factor
+        return replace(self, rows=as_rows(matrix, n_threads=self.n_threads))
 
     def tell(self, share: float) -> None:
         """So much is done."""
         if self.progress is not None:
             self.progress(share)
+
+
+def largest_value(rows: Rows) -> float:
+    """The largest magnitude among the values of rows."""
+    matrix: Any = rows.matrix
+    values = matrix.data if sp.issparse(matrix) else np.asarray(matrix)
+    return max(float(values.max(initial=0)), -float(values.min(initial=0)))
+
+
+def factor_for(largest: float) -> float | None:
+    """What rows are multiplied by, where squares of their values would be lost."""
+    if largest == 0 or SMALLEST <= largest <= LARGEST:
+        return None
+    return float(np.ldexp(1.0, -int(np.frexp(largest)[1])))
 
 
 def label_rows(
@@ -86,14 +99,45 @@ def label_rows(
         raise ValueError(f"progress must be callable or None, got {progress!r}.")
     limit, threads = effective_memory_limit(memory_limit), effective_n_threads(n_threads)
     clusters, numbers = check_labels(labels)
-    rows = enter(X, n_threads=threads)
+    return labelled(
+        enter(X, n_threads=threads),
+        Labels(clusters, numbers),
+        sample_weight,
+        least=least,
+        distinct=distinct,
+        n_threads=threads,
+        memory_limit=limit,
+        progress=progress,
+    )
+
+
+class Labels(NamedTuple):
+    """The labels that occur, ascending, and for each row the number of its own."""
+
+    clusters: np.ndarray
+    numbers: np.ndarray
+
+
+def labelled(
+    rows: Rows,
+    labels: Labels,
+    sample_weight: Any,
+    *,
+    least: int,
+    distinct: bool,
+    max_norm2: float | None = None,
+    **options: Any,
+) -> Labelling:
+    """Rows with labels that were checked on their own; `max_norm2` is that of rows elsewhere, the
+    options are other fields of a labelling."""
+    clusters, numbers = labels
     if len(numbers) != rows.n_rows:
         raise ValueError(
             f"There are {counted(len(numbers), 'label')} for {counted(rows.n_rows, 'row')} of X: "
             f"one per row is needed."
         )
     check_count(clusters, numbers, least=least, distinct=distinct)
-    weights = check_weights(sample_weight, rows)
+    weights = check_weights(sample_weight, rows, max_norm2=max_norm2)
     weights = np.ones(rows.n_rows) if weights is None else weights.copy()
     weights[numbers < 0] = 0.0
     weighing = len(np.unique(numbers[weights > 0]))
@@ -107,9 +151,7 @@ def label_rows(
         numbers=numbers,
         clusters=clusters,
         weights=weights,
-        n_threads=threads,
-        memory_limit=limit,
-        progress=progress,
+        **options,
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
+from sparsecluster.evaluation.elsewhere import silhouettes_there
 from sparsecluster.evaluation.geometry import Geometry, check_metric
-from sparsecluster.evaluation.labelling import Labelling, Progress, label_rows
+from sparsecluster.evaluation.labelling import Progress, label_rows
+from sparsecluster.evaluation.silhouette_values import (
+    silhouettes,
+    simplified_silhouettes,
+    weighted_mean,
+)
 
 METRICS = ("cosine", "sqeuclidean")
 SIMPLIFIED_METRICS = ("cosine", "euclidean", "sqeuclidean")
@@ -23,6 +26,7 @@ def silhouette(
     sample_weight: Any = None,
     n_threads: int | None = None,
     memory_limit: int | str | None = None,
+    executor: Any = None,
     progress: Progress | None = None,
 ) -> Any:
     """How much nearer rows are to their own cluster than to the next one: the mean silhouette.
@@ -52,6 +56,8 @@ def silhouette(
         Threads to use; all CPUs by default. No result depends on it.
     memory_limit : int or str, default=None
         Bytes, or like "2GB", for what is kept of the clusters; by default half of what is free.
+    executor : Client, str, int or None, default=None
+        Who has the rows, as for :class:`~sparsecluster.KMeans`; the values are the same to the bit.
     progress : callable, default=None
         Called now and then with the share that is done, from 0 to 1.
 
@@ -75,6 +81,18 @@ def silhouette(
             "or use simplified_silhouette, which has both."
         )
     check_metric(metric, METRICS)
+    if executor is not None:
+        return silhouettes_there(
+            X,
+            labels,
+            executor,
+            cosine=metric == "cosine",
+            samples=samples,
+            sample_weight=sample_weight,
+            n_threads=n_threads,
+            memory_limit=memory_limit,
+            progress=progress,
+        )
     labelling = label_rows(
         X,
         labels,
@@ -137,60 +155,3 @@ def simplified_silhouette(
     geometry = Geometry.of(labelling.to_scale(), cosine=metric == "cosine")
     values = simplified_silhouettes(geometry, root=metric == "euclidean")
     return values if samples else weighted_mean(values, labelling)
-
-
-def silhouettes(geometry: Geometry) -> tuple[np.ndarray, np.ndarray]:
-    """The silhouette of each row, NaN for noise, and the nearest cluster beside its own."""
-    labelling = geometry.labelling
-    numbers, spreads = np.maximum(labelling.numbers, 0), geometry.spreads
-    other, nearest = geometry.nearest_others(geometry.means, spreads)
-    whole = geometry.weights[numbers]
-    # One copy of the row is compared with the rest.
-    rest = whole - np.minimum(labelling.weights, 1.0)
-    alone = (rest <= 0) | ((geometry.n_rows[numbers] == 1) & (labelling.weights <= 1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        own = (geometry.distances_to_means + spreads[numbers]) * (whole / rest)
-    return _values(own, other, alone, geometry, geometry.noise), nearest
-
-
-def simplified_silhouettes(geometry: Geometry, *, root: bool) -> np.ndarray:
-    """The same by distances to centers."""
-    labelling, numbers = geometry.labelling, np.maximum(geometry.labelling.numbers, 0)
-    spreads = np.where(geometry.weights > 0, 0.0, np.inf)
-    centers: sp.csr_array = geometry.means
-    if geometry.zero is not None:
-        centers = geometry.directions
-        # Without a direction a center is at a cosine distance of 1 from all rows.
-        spreads[(np.diff(centers.indptr) == 0) & (spreads == 0)] = 1.0
-    other, _ = geometry.nearest_others(centers, spreads)
-    own = geometry.own_distances(centers) + spreads[numbers]
-    noise = geometry.noise
-    if root:
-        own, other, noise = np.sqrt(own), np.sqrt(other), np.sqrt(noise)
-    alone = (geometry.n_rows[numbers] == 1) & (labelling.weights <= 1)
-    return _values(own, other, alone | ~np.isfinite(own), geometry, noise)
-
-
-def _values(
-    own: np.ndarray, other: np.ndarray, alone: np.ndarray, geometry: Geometry, noise: np.ndarray
-) -> np.ndarray:
-    """(b - a) / max(a, b) of each row; 0 where neither exceeds the noise of rounding."""
-    with np.errstate(invalid="ignore"):
-        larger = np.maximum(own, other)
-        values = np.divide(
-            other - own,
-            larger,
-            out=np.zeros(len(own)),
-            where=(larger > noise) & np.isfinite(larger),
-        )
-    values[alone] = 0.0
-    if geometry.zero is not None:
-        values[geometry.zero] = 0.0  # as far from all rows
-    values[~geometry.labelling.inside] = np.nan
-    return values
-
-
-def weighted_mean(values: np.ndarray, labelling: Labelling) -> float:
-    """The mean over all rows that are in a cluster."""
-    inside = labelling.inside
-    return float(np.average(values[inside], weights=labelling.weights[inside]))

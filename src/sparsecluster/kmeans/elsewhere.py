@@ -27,6 +27,10 @@ NEEDED = (
 )
 
 
+#: Blocks, their numbers of rows, and that of their columns, where these are known.
+FoundBlocks = tuple[list[Any], list[int | None], int | None]
+
+
 class RowsElsewhere(ABC):
     """What is known about rows without reading them, and how workers get parts of them."""
 
@@ -44,15 +48,17 @@ class RowsElsewhere(ABC):
     def here(self) -> Rows:
         """All rows, in this process."""
 
-    def checksum(self) -> Any:
+    def checksum(self) -> Any:  # noqa: B027
         """What tells the values from others; None where that is not known without reading them."""
 
 
 def rows_elsewhere(X: Any, executor: Executor) -> RowsElsewhere:
     """The rows of X, not read yet."""
-    if is_elsewhere(X):
-        return Blocks(X, executor) if _blocks(X) is not None else Stored(X, executor)
-    raise ValueError(NEEDED)
+    if (blocks := _blocks(X)) is not None:
+        return Blocks(blocks, executor, X)
+    if not is_elsewhere(X):
+        raise ValueError(NEEDED)
+    return Stored(X, executor)
 
 
 def is_elsewhere(X: Any) -> bool:
@@ -112,8 +118,8 @@ class Stored(RowsElsewhere):
 class Blocks(RowsElsewhere):
     """Blocks of rows that Dask has, or can make: of an array, an AnnData, or delayed matrices."""
 
-    def __init__(self, X: Any, executor: Executor) -> None:
-        blocks, heights, width = _blocks(X)
+    def __init__(self, found: FoundBlocks, executor: Executor, X: Any) -> None:
+        blocks, heights, width = found
         if width is None or any(height is None for height in heights):
             shapes = executor.of_each(_shape, blocks)
             heights, widths = [shape[0] for shape in shapes], {shape[1] for shape in shapes}
@@ -125,7 +131,7 @@ class Blocks(RowsElsewhere):
             raise ValueError("X has no rows.")
         self._executor = executor
         self._blocks = [blocks[number] for number in filled]
-        self._ends = np.cumsum([0, *(heights[number] for number in filled)])
+        self._ends = np.cumsum([0, *(heights[number] or 0 for number in filled)])
         self._width, n_rows = int(width), int(self._ends[-1])
         # A shape alone: no values, and no memory.
         indptr = np.broadcast_to(np.int64(0), (n_rows + 1,))
@@ -149,9 +155,8 @@ class Blocks(RowsElsewhere):
         return part_rows({**spec, "blocks": blocks}, 1)
 
 
-def _blocks(X: Any) -> tuple[list[Any], Sequence[int | None], int | None] | None:
-    """Blocks that Dask has, with their numbers of rows and columns where they are known; None where
-    X is something else."""
+def _blocks(X: Any) -> FoundBlocks | None:
+    """Blocks that Dask has; None where X is something else."""
     if is_annotated(X):
         X = X.X
     if hasattr(X, "to_delayed") and hasattr(X, "numblocks"):

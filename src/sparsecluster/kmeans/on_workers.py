@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +14,10 @@ import scipy.sparse as sp
 
 from sparsecluster.kmeans.center_estimator import CenterEstimator
 from sparsecluster.kmeans.elsewhere import is_elsewhere
-from sparsecluster.kmeans.remote import PartSetting, open_rows
+from sparsecluster.kmeans.remote import PartSetting, RemoteRows, open_rows
 from sparsecluster.rows.parameters import By
 from sparsecluster.run.dask import check_executor, told_to_others
+from sparsecluster.storage.atomic import atomic_file
 
 
 class OnWorkers(CenterEstimator):
@@ -34,12 +39,44 @@ class OnWorkers(CenterEstimator):
         """
         if self.executor is None or not is_elsewhere(X):
             return super().predict(X)
+        with self._there(X) as remote:
+            return remote.nearest(sp.csr_array(self.cluster_centers_))
+
+    def write_labels(self, X: Any, path: str | os.PathLike[str]) -> int:
+        """Write what `predict` gives to an .npy file; says how many labels there are.
+
+        With `executor` the workers write them, each those of its own rows, so that they are never
+        all in one process: the file has to be where all workers see it. It appears whole or not at
+        all.
+
+        Parameters
+        ----------
+        X : matrix, frame, Rows, store or path
+            The rows.
+        path : str or path
+            The file, ``*.npy``.
+        """
+        if Path(path).suffix != ".npy":
+            raise ValueError(f"{path}: labels are written as .npy.")
+        with ExitStack() as opened:
+            if self.executor is None or not is_elsewhere(X):
+                labels = self.predict(X)
+                with opened.enter_context(atomic_file(path)).open("wb") as file:
+                    np.save(file, labels)
+                return len(labels)
+            remote = opened.enter_context(self._there(X))
+            partial = opened.enter_context(atomic_file(path))
+            remote.write_nearest(sp.csr_array(self.cluster_centers_), partial)
+            return remote.n_rows
+
+    @contextmanager
+    def _there(self, X: Any) -> Iterator[RemoteRows]:
+        """Rows to predict, on the workers."""
         self.check_is_fitted()
         check_executor(self.executor)
-        setting = PartSetting.of(self, self._measure().name)
-        with open_rows(X, self.executor, setting) as remote:
+        with open_rows(X, self.executor, PartSetting.of(self, self._measure().name)) as remote:
             self._check_columns(remote.described, reset=False)
-            return remote.nearest(sp.csr_array(self.cluster_centers_))
+            yield remote
 
     # --- a Client is neither copied nor pickled -----------------------------------------------
 

@@ -7,6 +7,7 @@ goes in and out are arrays, numbers and dicts of these, which travel.
 
 from __future__ import annotations
 
+import os
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
+from sparsecluster.run.session import Session
 
 Arrays = dict[str, Any]
 NO_LIMBS = np.zeros(len(_core.exact_limbs(np.zeros(0))), dtype=np.int64)
@@ -53,6 +55,29 @@ def replaced(centers: sp.csr_array, clusters: np.ndarray, rows: sp.csr_array) ->
     order = np.arange(centers.shape[0])
     order[clusters] = centers.shape[0] + np.arange(len(clusters))
     return sp.csr_array(sp.vstack([centers, rows], format="csr")[order])
+
+
+def column_stats_there(session: Session, range: tuple, weighted: bool, n_columns: int) -> Arrays:
+    """Statistics of the columns of all parts, as they travel: sums that no partition changes."""
+    columns: Arrays = {
+        "range": range,
+        "weighted": weighted,
+        "n_columns": n_columns,
+        "deviations": NO_LIMBS,
+    }
+    columns["totals"] = session.ask("column_totals", {"range": range}, merge=merge_totals)
+    columns["deviations"] = session.ask("deviations", {"columns": columns}, merge=merge_limbs)
+    return columns
+
+
+def check_fixed_point(sums: _core.ClusterSums) -> None:
+    """Refuse columns whose sums cannot be merged exactly."""
+    if not sums.fixed_point:
+        raise ValueError(
+            "The values of a column, or the weights, differ by so many orders of magnitude that "
+            "only sums in the order of the rows keep their digits. Scale the columns, leave out "
+            "the smallest values, or do without executor."
+        )
 
 
 class Partition:
@@ -138,7 +163,7 @@ class Partition:
             self._distances = Distances(rows, setting)
         return self._distances.approach(unpacked(centers))
 
-    def draw(self, state: tuple[Any, ...], total: float, wanted: float) -> np.ndarray:
+    def draw(self, state: Any, total: float, wanted: float) -> np.ndarray:
         """Rows at random, numbered among those of this part that can be centers."""
         assert self._distances is not None
         random_state = np.random.RandomState()
@@ -220,6 +245,20 @@ class Partition:
     def nearest(self, **centers: Any) -> np.ndarray:
         """The nearest of these centers, for each row."""
         return nearest_labels(self._rows, centers_.to_core(unpacked(centers)), self._setting)
+
+    def write_nearest(self, path: str, offset: int, **centers: Any) -> str | None:
+        """Write the same into a file of one label per row; what is wrong with the file, if
+        anything is."""
+        labels = self.nearest(**centers).astype("<i4")
+        try:
+            with open(path, "r+b") as file:
+                file.seek(offset + labels.itemsize * self._begin)
+                file.write(labels.tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            return error.strerror or str(error)
+        return None
 
     # --- lost and found --------------------------------------------------------------------------
 
@@ -304,13 +343,18 @@ def totals_checksum(columns: Arrays) -> int:
 
 def merge_measured(found: Sequence[Arrays]) -> Arrays:
     """Of `Partition.measured`."""
-    n_rows, *largest = zip(*(one["range"] for one in found), strict=True)
-    max_norm, max_weight, min_weight = largest
     return {
-        "range": (sum(n_rows), max(max_norm), max(max_weight), min(min_weight)),
+        "range": merge_ranges([one["range"] for one in found]),
         **{key: merge_limbs([one[key] for one in found]) for key in LIMBS},
         "n_entries": sum(one["n_entries"] for one in found),
     }
+
+
+def merge_ranges(found: Sequence[tuple]) -> tuple:
+    """Of the ranges of rows."""
+    n_rows, *largest = zip(*found, strict=True)
+    max_norm, max_weight, min_weight = largest
+    return sum(n_rows), max(max_norm), max(max_weight), min(min_weight)
 
 
 LIMBS = ("baseline", "weight", "filled_weight")

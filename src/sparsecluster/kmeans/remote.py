@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,15 @@ from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewh
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.partition import (
-    NO_LIMBS,
     Arrays,
     Partition,
+    check_fixed_point,
+    column_stats_there,
     merge_candidates,
     merge_found,
     merge_limbs,
     merge_measured,
     merge_steps,
-    merge_totals,
     packed,
     stats_of,
     totals_checksum,
@@ -40,7 +41,7 @@ from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.dask import dask_executor
+from sparsecluster.run.dask import open_executor
 from sparsecluster.run.session import Executor
 from sparsecluster.storage.checkpoint import described_fit
 
@@ -83,12 +84,10 @@ class PartSetting:
 def open_rows(X: Any, given: Any, setting: PartSetting) -> Iterator[RemoteRows]:
     """The rows of X on the workers of an executor; all of it is let go of at the end, and so are
     workers that were started for it."""
-    with ExitStack() as opened:
-        executor = given if isinstance(given, Executor) else dask_executor(given)
-        opened.callback(executor.close)
+    with open_executor(given) as executor:
         remote = RemoteRows(executor, rows_elsewhere(X, executor), setting)
-        opened.callback(remote.close)
-        yield remote
+        with closing(remote):
+            yield remote
 
 
 class RemoteRows:
@@ -138,23 +137,10 @@ class RemoteRows:
         self._baseline = _core.exact_value(measured["baseline"])
         self._weight = _core.exact_value(measured["weight"])
         self._filled_weight = _core.exact_value(measured["filled_weight"])
-        columns: Arrays = {
-            "range": measured["range"],
-            "weighted": self.weights is not None,
-            "n_columns": self.described.n_features,
-            "deviations": NO_LIMBS,
-        }
-        columns["totals"] = session.ask(
-            "column_totals", {"range": measured["range"]}, merge=merge_totals
-        )
-        columns["deviations"] = session.ask("deviations", {"columns": columns}, merge=merge_limbs)
+        weighted, n_columns = self.weights is not None, self.described.n_features
+        columns = column_stats_there(session, measured["range"], weighted, n_columns)
         self.columns = stats_of(columns)
-        if not _core.ClusterSums(self.columns, 1, self.metric.space).fixed_point:
-            raise ValueError(
-                "The values of a column, or the weights, differ by so many orders of magnitude "
-                "that only sums in the order of the rows keep their digits. Scale the columns, "
-                "leave out the smallest values, or fit without executor."
-            )
+        check_fixed_point(_core.ClusterSums(self.columns, 1, self.metric.space))
         session.specify(shared={"columns": columns})
         session.turn("prepare", {"columns": columns})
         self._values = self._source.checksum() or totals_checksum(columns)
@@ -237,6 +223,20 @@ class RemoteRows:
     def nearest(self, centers: sp.csr_array) -> np.ndarray:
         """The nearest center of each row."""
         return np.concatenate(self.session.ask("nearest", packed(centers)))
+
+    def write_nearest(self, centers: sp.csr_array, path: Path) -> None:
+        """The same into an .npy file, by the workers, each its own part."""
+        with path.open("wb") as file:
+            header = {"descr": "<i4", "fortran_order": False, "shape": (self.n_rows,)}
+            np.lib.format.write_array_header_1_0(file, header)
+            offset = file.tell()
+            file.truncate(offset + 4 * self.n_rows)
+        given = {"path": str(path.absolute()), "offset": offset, **packed(centers)}
+        for wrong in filter(None, self.session.ask("write_nearest", given)):
+            raise ValueError(
+                f"A worker cannot write to {path.parent} ({wrong}). All workers have to see that "
+                f"folder, under the same path."
+            )
 
     def in_parts(self, array: np.ndarray) -> list[np.ndarray]:
         """An array of a value per row, as the partitions have the rows."""

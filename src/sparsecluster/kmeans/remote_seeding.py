@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans.partition import Arrays, merge_limbs, packed
-from sparsecluster.kmeans.seeding.parallel import joined, states_at
+from sparsecluster.kmeans.seeding.parallel import states_at
 from sparsecluster.kmeans.seeding.registry import METHODS
 from sparsecluster.kmeans.seeding.starting import (
     among,
@@ -18,6 +18,7 @@ from sparsecluster.kmeans.seeding.starting import (
     seed_by_name,
 )
 from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.rows.grouped import group_sums
 from sparsecluster.rows.rows import Rows, as_rows
 
 if TYPE_CHECKING:
@@ -97,12 +98,14 @@ class RowsThere:
         states = states_at(random_state, np.diff(self._cuts).tolist())
         own = [{"state": state} for state in states]
         found = self._session.ask("draw", {"total": total, "wanted": wanted}, own=own)
-        return np.concatenate([begin + some for begin, some in zip(self._cuts, found, strict=False)])
+        return np.concatenate(
+            [begin + some for begin, some in zip(self._cuts, found, strict=False)]
+        )
 
     def weights_near(self, centers: sp.csr_array) -> np.ndarray:
         """The weight of the rows that are nearest to each of the centers."""
         given = {"n_rows": self.n_rows, "largest": self._largest, **packed(centers)}
-        return joined([self._session.ask("weights_near", given, merge=merge_limbs)])
+        return group_sums([self._session.ask("weights_near", given, merge=merge_limbs)])
 
     def forget(self) -> None:
         """Nothing is needed any more to restore a part: what follows begins anew."""

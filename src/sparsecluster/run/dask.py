@@ -1,12 +1,12 @@
-"""The workers of a Dask cluster as an executor: found, checked, and started where there are none."""
+"""The workers of a Dask cluster as an executor: found and checked, or started here."""
 
 from __future__ import annotations
 
 import importlib
 import time
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from numbers import Integral
 from typing import Any
 
@@ -137,6 +137,14 @@ def dask_executor(given: Any) -> DaskExecutor:
     )
     client = distributed.Client(cluster, set_as_default=False)
     return DaskExecutor(client, owned=[cluster, client])
+
+
+@contextmanager
+def open_executor(given: Any) -> Iterator[Executor]:
+    """An executor of what a user gave; what was started for it ends with it."""
+    executor = given if isinstance(given, Executor) else dask_executor(given)
+    with closing(executor):
+        yield executor
 
 
 def check_executor(given: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 import time
 import uuid
 import warnings
@@ -57,7 +58,8 @@ class DaskSession(Session):
 
     def close(self) -> None:
         """Let go of all parts, on all workers that answer."""
-        everywhere(self._client, drop, self._fit)
+        with suppress(Exception):  # where the scheduler is gone, so are the parts
+            everywhere(self._client, drop, self._fit, silent=True)
 
     # --- one call of all parts ----------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class DaskSession(Session):
         )
 
     def _place(self, parts: set[int], alive: set[str]) -> set[int]:
-        """Find a worker for each of these parts; those that have to move, and are to be restored."""
+        """Find a worker for each of these parts; which of them have to move."""
         moved = set()
         load = Counter(home for home in self._homes.values() if home in alive)
         for part in sorted(parts):
@@ -214,36 +216,41 @@ class DaskSession(Session):
         )
 
 
-def living(client: Any) -> set[str]:
+def living(client: Any, *, silent: bool = False) -> set[str]:
     """Workers that gave a sign of life lately. One that is stopped is not among them, long before
-    Dask gives it up (`distributed.scheduler.worker-ttl`)."""
-
+    Dask gives it up (`distributed.scheduler.worker-ttl`); unless silent ones are asked for, too."""
     workers = client.sync(client.scheduler.identity)["workers"]
     # By the clock of the scheduler, which knows when it heard of each.
     latest = max((worker["last_seen"] for worker in workers.values()), default=0.0)
     return {
         address
         for address, worker in workers.items()
-        if worker["last_seen"] > latest - SILENT_SECONDS
+        if silent or worker["last_seen"] > latest - SILENT_SECONDS
     }
 
 
-def everywhere(client: Any, function: Any, *arguments: Any) -> dict[str, Any]:
+def everywhere(client: Any, function: Any, *arguments: Any, silent: bool = False) -> dict[str, Any]:
     """What a function says on each worker that answers; what it raises where it does. A worker that
-    hangs holds up nobody for long, and what is wrong with one that goes is not said."""
-    pool = ThreadPoolExecutor(32)
-    asked = {
-        pool.submit(client.run, function, *arguments, workers=[worker], on_error="return"): worker
-        for worker in sorted(living(client))
-    }
-    try:
-        done, _ = wait(asked, timeout=ANSWER_SECONDS)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    found = {}
+    hangs holds up nobody for long, and what is wrong with one that goes is not said. Silent workers
+    are asked as well if wanted, and are not waited for."""
+    asked: dict[str, PoolFuture[Any]] = {}
+
+    def ask(worker: str) -> None:
+        try:
+            told = client.run(function, *arguments, workers=[worker], on_error="return")
+        except Exception:  # a worker that is gone by now, or a client
+            told = {}
+        asked[worker].set_result(told)
+
+    heard = living(client)
+    for worker in sorted(living(client, silent=silent)):
+        asked[worker] = PoolFuture()
+        # Not by a pool, for whose threads the interpreter would wait when it ends.
+        threading.Thread(target=ask, args=(worker,), daemon=True).start()
+    done, _ = wait([asked[worker] for worker in heard if worker in asked], timeout=ANSWER_SECONDS)
+    found: dict[str, Any] = {}
     for one in done:
-        with suppress(Exception):  # a worker that is gone by now
-            found |= one.result()
+        found |= one.result()
     return {worker: told for worker, told in found.items() if not isinstance(told, OSError)}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sparsecluster.run.session import Factory, Merge, Recipe
 from sparsecluster.version import __version__
 
-FORGOTTEN = 3600.0  # seconds after which parts go that nobody asks for: their driver is gone
+FORGOTTEN = 600.0  # seconds after which parts go that nobody asks for: they can be made again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def answer(
             held.part, held.turn, held.answer = part, request.turn, None
         part, held.part = held.part, None  # where the call fails there is nothing to go on with
         value = getattr(part, request.method)(**shared, **own)
-        held.part = part
+        held.part, held.used = part, time.monotonic()
         if request.changes:
             held.turn, held.answer = request.turn + 1, value
         return Answer(value, (request.number,))
@@ -131,9 +131,31 @@ def _hold(key: tuple[str, int]) -> _Held | None:
     with _guard:
         if key[0] in _ended:
             return None
-        for old in [old for old, held in _held.items() if now - held.used > FORGOTTEN]:
-            del _held[old]
+        if key not in _held:
+            _forget_later()
         return _held.setdefault(key, _Held(used=now))
+
+
+def _forget_later() -> None:
+    """Look for parts that nobody asks for, once there are some."""
+    timer = threading.Timer(FORGOTTEN, _forget)
+    timer.daemon = True
+    timer.start()
+
+
+def _forget() -> None:
+    now = time.monotonic()
+    with _guard:
+        # What is at work counts from its end.
+        old = [
+            key
+            for key, held in _held.items()
+            if now - held.used > FORGOTTEN and not held.lock.locked()
+        ]
+        for key in old:
+            del _held[key]
+        if _held:
+            _forget_later()
 
 
 def _n_threads() -> int:

@@ -17,13 +17,15 @@ from sparsecluster import _core
 from sparsecluster.kmeans.seeding.plusplus import greedy_kmeans_plusplus
 from sparsecluster.kmeans.seeding.shared import SampledRows, first_row, nearest_of
 from sparsecluster.kmeans.setting import SeedSetting, Setting, part_of
+from sparsecluster.rows.grouped import group_sums, pieces_by_group
 from sparsecluster.rows.rows import Rows
-
-N_PIECES = 3  # of a weight, for sums by group
 
 
 class DrawnRows(SampledRows, Protocol):
     """Rows, and how far each of them is from those that were drawn so far."""
+
+    def whole(self) -> Rows:
+        """All of them, in this process."""
 
     def approach(self, centers: sp.csr_array) -> float:
         """Draw these, too; the sum of the weighted squared distances to the nearest."""
@@ -104,7 +106,12 @@ class RowsHere:
     def __init__(self, rows: Rows, setting: Setting) -> None:
         self._rows, self._distances = rows, Distances(rows, setting)
         self._largest = 1.0 if setting.weights is None else float(setting.weights.max())
-        self.n_rows, self.take, self.select = rows.n_rows, rows.take, rows.select
+        self.take, self.select = rows.take, rows.select
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return self._rows.n_rows
 
     def whole(self) -> Rows:
         """The rows."""
@@ -120,38 +127,10 @@ class RowsHere:
 
     def weights_near(self, centers: sp.csr_array) -> np.ndarray:
         """The weight of the rows that are nearest to each of the centers."""
-        return joined([self._distances.weights_near(centers, self.n_rows, self._largest)])
+        return group_sums([self._distances.weights_near(centers, self.n_rows, self._largest)])
 
 
-def pieces_by_group(
-    groups: np.ndarray, values: np.ndarray, n_groups: int, n_rows: int, largest: float
-) -> np.ndarray:
-    """Sums by group of values from 0 to `largest`, over some of `n_rows` rows.
-
-    Values are cut into pieces, whole numbers of so few bits that sums over all rows are exact in
-    float64: in any order, and in any parts. What is below 2**-60 of the largest is cut off.
-    """
-    bits = 53 - int(n_rows).bit_length()
-    rest = np.ldexp(values, -int(np.frexp(largest)[1]))  # below 1
-    pieces = np.empty((N_PIECES, n_groups))
-    for piece in pieces:
-        rest = np.ldexp(rest, bits)
-        whole = np.floor(rest)
-        rest -= whole
-        piece[:] = np.bincount(groups, whole, minlength=n_groups)
-    exponent = int(np.frexp(largest)[1]) - bits * np.arange(1, N_PIECES + 1)
-    return np.ldexp(pieces, exponent[:, None])
-
-
-def joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    """The sums by group, of the pieces of all parts."""
-    coarse, *finer = np.sum(pieces, axis=0)
-    for piece in finer:
-        coarse = coarse + piece
-    return coarse
-
-
-def states_at(random_state: np.random.RandomState, counts: Sequence[int]) -> list[tuple[Any, ...]]:
+def states_at(random_state: np.random.RandomState, counts: Sequence[int]) -> list[Any]:
     """Where the stream of uniform numbers is for each part of the rows, one number per row; the
     generator goes on behind them all."""
     states, step = [], 1 << 20

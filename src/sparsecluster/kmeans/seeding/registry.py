@@ -49,9 +49,7 @@ METHODS: dict[str, Method] = {
     "plain-k-means++": Method(".plusplus:plain_kmeans_plusplus"),
     "spkm++": Method(".plusplus:spkm_plusplus", metric="cosine"),
     "mcmc": Method(".plusplus:mcmc", (CHAIN,)),
-    "k-means||": Method(
-        ".parallel:kmeans_parallel", (PER_ROUND, ROUNDS), distributed=True
-    ),
+    "k-means||": Method(".parallel:kmeans_parallel", (PER_ROUND, ROUNDS), distributed=True),
     "furthest-first": Method(".farthest:furthest_first"),
     "oversample": Method(".farthest:oversample", (PER_CENTER,), distributed=True),
     "bisecting": Method(".hierarchy:bisecting"),

@@ -17,7 +17,9 @@ from sparsecluster.rows.rows import Rows
 class SampledRows(Protocol):
     """Rows of which only some are looked at, wherever they are."""
 
-    n_rows: int
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
 
     def take(self, indices: np.ndarray) -> sp.csr_array:
         """The rows at these indices, in float64."""
