@@ -8,15 +8,23 @@ import pytest
 
 from sparsecluster import convert
 from sparsecluster.cli import app
+from sparsecluster.kmeans.seeding.registry import METHODS
 
 pytest.importorskip("distributed")
 PAGE = (Path(__file__).parents[2] / "docs" / "machines.md").read_text()
 
 
-def test_python_example_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(compile(code, "machines.md", "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out == "True True\n"
+def test_python_examples_run(capsys):
+    names = {"__name__": "__main__"}
+    for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(compile(code, "machines.md", "exec"), names)
+        assert capsys.readouterr().out == "True True\n"
+
+
+def test_starts_that_workers_find_are_named():
+    table = PAGE.split("## Where a fit starts")[1].split("All others")[0].replace("\\|", "|")
+    named = set(re.findall(r'`"([^"]+)"`', table))
+    assert named == {name for name, method in METHODS.items() if method.distributed}
 
 
 def test_command_runs(tmp_path, monkeypatch):
