@@ -87,8 +87,8 @@ def test_a_terminal_without_unicode_gets_a_bar_too():
     assert "#####-----" in drawn(at(0.5, 10), 80, "ascii")
 
 
-def record(run=0, moved=50, iteration=1, space="original"):
-    told = {"cost": 1.0, "rows": 100, "seconds": 0.1, "share": 0.5}
+def record(run=0, moved=50, iteration=1, space="original", machines=None):
+    told = {"cost": 1.0, "rows": 100, "seconds": 0.1, "share": 0.5, "machines": machines}
     return SimpleNamespace(run=run, moved=moved, iteration=iteration, space=space, **told)
 
 
@@ -108,6 +108,13 @@ def test_one_run_is_not_numbered_and_seeding_is_a_phase_of_its_own():
     assert seeding == (0.5, {"phase": "seeding"})
     assert clustering[:3] == (pytest.approx(0.85, abs=0.01), "iteration 1", "1 row moved")
     assert clustering[-1] == {"phase": "clustering"}
+
+
+def test_workers_have_a_speed_each_and_lost_parts_are_told():
+    here, there, lost = shown(1, [(False, record(machines=m)) for m in (None, (2, 0), (2, 3))])
+    assert here[-2] == "1,000 rows/s"
+    assert there[-3:-1] == ("2 workers", "500 rows/s each")
+    assert lost[-2] == "3 parts rebuilt"
 
 
 def test_the_last_iteration_that_is_allowed_is_the_end():

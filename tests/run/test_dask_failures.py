@@ -26,12 +26,18 @@ def some_process(client):
 
 
 def test_killed_workers_change_nothing(client, store):
+    machines = []
+
     def kill(record):
+        machines.append(record.machines)
         if record.iteration in (2, 5):
             os.kill(some_process(client), signal.SIGKILL)
 
     remote = KMeans(20, init=FAR, executor=client, callback=kill).fit(store)
     assert_same_fit(KMeans(20, init=FAR).fit(store), remote)
+    assert machines[0] == (3, 0)
+    assert machines[-1].rebuilt >= 2
+    assert remote.history_[0].machines is None
     client.wait_for_workers(3, timeout=60)
     assert_nothing_left(client)
 

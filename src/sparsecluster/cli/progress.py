@@ -124,6 +124,16 @@ def _clock_time(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def _speed(record: Any) -> list[str]:
+    """Rows per second, of each worker where there are some; and parts that were rebuilt."""
+    speed = record.rows / max(record.seconds, 1e-9)
+    if record.machines is None:
+        return [f"{speed:,.0f} rows/s"]
+    workers, rebuilt = record.machines
+    shown = [f"{counted(workers, 'worker')}", f"{speed / workers:,.0f} rows/s each"]
+    return [*shown, f"{counted(rebuilt, 'part')} rebuilt"] if rebuilt else shown
+
+
 class Iterations:
     """Progress of k-means, as its callback: seeding, then rows that still move."""
 
@@ -147,7 +157,7 @@ class Iterations:
             f"iteration {record.iteration}",
             f"{counted(record.moved, 'row')} moved",
             f"cost {record.cost:.6g}",
-            f"{record.rows / max(record.seconds, 1e-9):,.0f} rows/s",
+            *_speed(record),
         )
         embedded = record.space == "embedded"
         self._tell(

@@ -73,7 +73,9 @@ def iterate(task: Task, start: RunState, observe: Observer) -> RunState:
     while loop.goes_on:
         record = loop.step()
         with record.showing(
-            lambda: task.show(loop.centers, loop.labels), lambda: loop.labels.copy()
+            lambda: task.show(loop.centers, loop.labels),
+            lambda: loop.labels.copy(),
+            None if task.remote is None else task.remote.machines,
         ):
             loop.stopped = bool(observe(record, loop))
     return loop.finish()

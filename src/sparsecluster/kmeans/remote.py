@@ -42,6 +42,7 @@ from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.dask import open_executor
+from sparsecluster.run.history import Machines
 from sparsecluster.run.session import Executor
 from sparsecluster.storage.checkpoint import described_fit
 
@@ -116,6 +117,11 @@ class RemoteRows:
     @property
     def n_rows(self) -> int:
         return self.described.n_rows
+
+    @property
+    def machines(self) -> Machines:
+        """Who computes."""
+        return self.session.machines
 
     def weigh(self, sample_weight: Any) -> Arrays:
         """Take weights; what is known about the rows with these."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sparsecluster.rows.errors import counted
+from sparsecluster.run.history import Machines
 from sparsecluster.run.session import Call, Factory, Merge, Session
 from sparsecluster.run.worker import (
     Answer,
@@ -55,6 +56,11 @@ class DaskSession(Session):
         self._homes: dict[int, str] = {}  # the worker of each part
         self._made: set[int] = set()  # parts that answered before
         self._keys = itertools.count()
+
+    @property
+    def machines(self) -> Machines:
+        """Who computes."""
+        return Machines(len(set(self._homes.values())), self.rebuilt)
 
     def close(self) -> None:
         """Let go of all parts, on all workers that answer."""

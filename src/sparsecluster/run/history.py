@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+
+class Machines(NamedTuple):
+    """Who computes, beside the process that calls `fit`."""
+
+    n_workers: int
+    rebuilt: int  #: parts of the rows that were restored so far, because a worker was lost
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,12 @@ class IterationRecord:
         """
         return self._view("labels")
 
+    @property
+    def machines(self) -> Machines | None:
+        """How many workers there are, and how many parts of the rows were rebuilt because one was
+        lost; None where rows are here. As `centers`, only in the callback: None later."""
+        return self.__dict__.get("_views", {}).get("machines", lambda: None)()
+
     def _view(self, name: str) -> Any:
         views = self.__dict__.get("_views")
         if views is None:
@@ -107,10 +120,14 @@ class IterationRecord:
 
     @contextmanager
     def showing(
-        self, centers: Callable[[], Any], labels: Callable[[], np.ndarray]
+        self,
+        centers: Callable[[], Any],
+        labels: Callable[[], np.ndarray],
+        machines: Machines | None = None,
     ) -> Iterator[None]:
         """Within this, `centers` and `labels` answer what these functions make."""
-        self.__dict__["_views"] = {"centers": centers, "labels": labels}
+        views = {"centers": centers, "labels": labels, "machines": lambda: machines}
+        self.__dict__["_views"] = views
         try:
             yield
         finally:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sparsecluster.run.history import Machines
+
 #: What brings a new part to where it was after the last turn: the arguments of `restore`.
 Recipe = dict[str, Any]
 #: Answers of several parts, in any order and grouping, as one.
@@ -55,6 +57,11 @@ class Session(ABC):
         self.n_parts = len(specs)
         self.recipe_of = lambda part: {}
         self._factory, self._specs = factory, specs
+
+    @property
+    def machines(self) -> Machines:
+        """Who computes: here a worker per part."""
+        return Machines(self.n_parts, 0)
 
     def turn(
         self,
