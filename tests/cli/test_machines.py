@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.machines import local_cluster
 
 from sparsecluster import BisectingKMeans, KMeans, convert
 from sparsecluster.cli import app
@@ -59,14 +60,16 @@ def test_workers_seed_and_predict(tmp_path, monkeypatch, capsys):
     convert("rows.npy", "rows.store")
     fitted = KMeans(2, random_state=0).fit("rows.store")
     fitted.save("model")
-    app.meta(["predict", "model", "rows.store", "-o", "labels.npy", "--workers", "1"])
-    assert np.array_equal(np.load("labels.npy"), fitted.labels_)
-    capsys.readouterr()
     seed = ["seed", "rows.store", "-k", "5", "--method", "random", "--seed", "0"]
     app.meta(seed)
     here = capsys.readouterr().out
-    app.meta([*seed, "--workers", "1"])
+    with local_cluster(1, processes=False) as cluster:
+        there = ["--dask", cluster.scheduler_address]
+        app.meta(["predict", "model", "rows.store", "-o", "labels.npy", *there])
+        capsys.readouterr()
+        app.meta([*seed, *there])
     assert capsys.readouterr().out == here
+    assert np.array_equal(np.load("labels.npy"), fitted.labels_)
 
 
 def test_no_scheduler_is_a_line(refused, monkeypatch):

@@ -155,6 +155,13 @@ def test_persisted_blocks_and_other_starts_change_nothing(client):
     assert_same_fit(KMeans(20, random_state=0).fit(X), remote)
 
 
+def test_blocks_are_not_taken_here_beyond_the_memory_limit(client):
+    small = {"memory_limit": 1000, "random_state": 0, "executor": client}
+    with pytest.raises(ValueError, match="Workers find those of 'k-means||' and 'random'"):
+        KMeans(5, **small).fit(dask_array())
+    assert KMeans(5, init="random", **small).fit(dask_array()).n_clusters_ == 5
+
+
 def test_blocks_that_are_wrong_are_named(client):
     import dask
 

@@ -8,7 +8,13 @@ import time
 
 import numpy as np
 import pytest
-from support.machines import assert_nothing_left, assert_same_fit, process_ids, sparse_rows
+from support.machines import (
+    assert_nothing_left,
+    assert_same_fit,
+    local_cluster,
+    process_ids,
+    sparse_rows,
+)
 
 from sparsecluster import KMeans
 from sparsecluster.run import dask as run_dask
@@ -23,6 +29,71 @@ FAR = np.vstack([X[:5].toarray(), 50.0 + np.arange(15 * 300).reshape(15, 300) % 
 
 def some_process(client):
     return min(process_ids(client).values())
+
+
+def test_interrupted_fit_leaves_nothing_behind(client, store):
+    def stop(record):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        KMeans(20, random_state=0, executor=client, callback=stop).fit(store)
+    assert_nothing_left(client)
+
+
+# --- what is said before any work ---------------------------------------------------------------
+
+
+def test_no_scheduler_is_said_at_once(store, monkeypatch):
+    monkeypatch.setattr(run_dask, "CONNECT_SECONDS", 1.0)
+    began = time.monotonic()
+    with pytest.raises(ValueError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+        KMeans(5, executor="tcp://127.0.0.1:1").fit(store)
+    assert time.monotonic() - began < 30
+
+
+def test_other_version_is_named(client, monkeypatch):
+    monkeypatch.setattr(run_dask, "__version__", "0.0.1")
+    with pytest.raises(ValueError, match=r"has sparsecluster .*, this process 0\.0\.1"):
+        DaskExecutor(client)
+
+
+def test_worker_without_the_package_is_named(client, monkeypatch):
+    def everywhere(client, function, *arguments):
+        return {"tcp://10.0.0.1:1": None}
+
+    monkeypatch.setattr(run_dask, "everywhere", everywhere)
+    with pytest.raises(ValueError, match=r"10\.0\.0\.1:1 does not have sparsecluster"):
+        DaskExecutor(client)
+
+
+@pytest.mark.slow
+def test_real_worker_without_the_package_is_named(store):
+    hidden = "import sys; sys.modules['sparsecluster'] = None"
+    with (
+        local_cluster(1, preload=hidden) as cluster,
+        pytest.raises(ValueError, match="does not have sparsecluster: install version"),
+    ):
+        KMeans(5, executor=cluster.scheduler_address).fit(store)
+
+
+def test_store_that_workers_cannot_see_is_named(client, tmp_path):
+    with pytest.raises(ValueError, match=r"cannot read .*gone.* under the same path"):
+        DaskExecutor(client).check_file(str(tmp_path / "gone" / "meta.json"), 0)
+    (tmp_path / "meta.json").write_text("{}")
+    with pytest.raises(ValueError, match="has another one there"):
+        DaskExecutor(client).check_file(str(tmp_path / "meta.json"), 0)
+
+
+def test_scheduler_without_workers_is_said(monkeypatch):
+    monkeypatch.setattr(run_dask, "WORKER_SECONDS", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
+        pytest.raises(RuntimeError, match="has no workers"),
+    ):
+        dask_executor(empty.scheduler_address)
+
+
+# --- workers that are lost: last, because others have to be started for them ---------------------
 
 
 def test_killed_workers_change_nothing(client, store):
@@ -82,6 +153,7 @@ def test_stopped_worker_changes_nothing(client, store, monkeypatch):
     assert np.array_equal(labels, remote.labels_)
 
 
+@pytest.mark.slow
 def test_worker_killed_while_predicting_changes_nothing(client, store):
     estimator = KMeans(20, init=FAR).fit(store).set_params(executor=client)
     kill = threading.Timer(0.05, os.kill, (some_process(client), signal.SIGKILL))
@@ -114,55 +186,3 @@ def test_rows_that_kill_every_worker_are_named(client, monkeypatch):
         session.turn("work")
     session.close()
     client.wait_for_workers(3, timeout=60)
-
-
-def test_interrupted_fit_leaves_nothing_behind(client, store):
-    def stop(record):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        KMeans(20, random_state=0, executor=client, callback=stop).fit(store)
-    assert_nothing_left(client)
-
-
-# --- what is said before any work ---------------------------------------------------------------
-
-
-def test_no_scheduler_is_said_at_once(store, monkeypatch):
-    monkeypatch.setattr(run_dask, "CONNECT_SECONDS", 1.0)
-    began = time.monotonic()
-    with pytest.raises(ValueError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1"):
-        KMeans(5, executor="tcp://127.0.0.1:1").fit(store)
-    assert time.monotonic() - began < 30
-
-
-def test_other_version_is_named(client, monkeypatch):
-    monkeypatch.setattr(run_dask, "__version__", "0.0.1")
-    with pytest.raises(ValueError, match=r"has sparsecluster .*, this process 0\.0\.1"):
-        DaskExecutor(client)
-
-
-def test_worker_without_the_package_is_named(client, monkeypatch):
-    def everywhere(client, function, *arguments):
-        return {"tcp://10.0.0.1:1": None}
-
-    monkeypatch.setattr(run_dask, "everywhere", everywhere)
-    with pytest.raises(ValueError, match=r"10\.0\.0\.1:1 does not have sparsecluster"):
-        DaskExecutor(client)
-
-
-def test_store_that_workers_cannot_see_is_named(client, tmp_path):
-    with pytest.raises(ValueError, match=r"cannot read .*gone.* under the same path"):
-        DaskExecutor(client).check_file(str(tmp_path / "gone" / "meta.json"), 0)
-    (tmp_path / "meta.json").write_text("{}")
-    with pytest.raises(ValueError, match="has another one there"):
-        DaskExecutor(client).check_file(str(tmp_path / "meta.json"), 0)
-
-
-def test_scheduler_without_workers_is_said(monkeypatch):
-    monkeypatch.setattr(run_dask, "WORKER_SECONDS", 0.5)
-    with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
-        pytest.raises(RuntimeError, match="has no workers"),
-    ):
-        dask_executor(empty.scheduler_address)

@@ -35,6 +35,7 @@ class RowsElsewhere(ABC):
     """What is known about rows without reading them, and how workers get parts of them."""
 
     rows: Rows  #: shape, names and recipe; no values
+    mapped = False  #: whether they take no memory of this process when they are here
 
     @abstractmethod
     def cuts(self, n_parts: int) -> list[int]:
@@ -90,6 +91,8 @@ def part_rows(spec: dict[str, Any], n_threads: int) -> Rows:
 
 class Stored(RowsElsewhere):
     """The rows of a store."""
+
+    mapped = True
 
     def __init__(self, X: Any, executor: Executor) -> None:
         self.rows: StoredRows = X if isinstance(X, StoredRows) else open_store(X)

@@ -46,6 +46,7 @@ from sparsecluster.run.history import Machines
 from sparsecluster.run.session import Executor
 from sparsecluster.storage.checkpoint import described_fit
 
+ENTRY_BYTES = 12  # a value of 8 bytes, an index of 4
 NO_MOVES = np.zeros((0, 2), dtype=np.int64)
 
 
@@ -127,6 +128,7 @@ class RemoteRows:
         """Take weights; what is known about the rows with these."""
         session = self.session
         measured = session.ask("measured", merge=merge_measured)
+        self.n_entries = measured["n_entries"]
         max_norm = measured["range"][1]
         self.weights = check_weights(sample_weight, self.described, max_norm2=max_norm * max_norm)
         if self.weights is None:
@@ -139,7 +141,6 @@ class RemoteRows:
     def measure(self, sample_weight: Any) -> None:
         """Weights, and the statistics of the columns: sums that no partition changes."""
         session, measured = self.session, self.weigh(sample_weight)
-        self.n_entries = measured["n_entries"]
         self._baseline = _core.exact_value(measured["baseline"])
         self._weight = _core.exact_value(measured["weight"])
         self._filled_weight = _core.exact_value(measured["filled_weight"])
@@ -209,6 +210,13 @@ class RemoteRows:
 
     def rows_here(self) -> Rows:
         """All rows, in this process."""
+        needed = 0 if self._source.mapped else ENTRY_BYTES * self.n_entries
+        if needed > self._memory_limit:
+            raise ValueError(
+                f"Starting centers by this method need all rows in this process, about "
+                f"{needed / 1e9:.3g} GB, more than the memory limit of "
+                f"{self._memory_limit / 1e9:.3g} GB. Workers find those of 'k-means||' and 'random'."
+            )
         return self.metric.rows(
             self._source.here(),
             n_threads=self.n_threads,
