@@ -215,7 +215,7 @@ class RemoteRows:
             raise ValueError(
                 f"Starting centers by this method need all rows in this process, about "
                 f"{needed / 1e9:.3g} GB, more than the memory limit of "
-                f"{self._memory_limit / 1e9:.3g} GB. Workers find those of 'k-means||' and 'random'."
+                f"{self._memory_limit / 1e9:.3g} GB. Workers find 'k-means||' and 'random'."
             )
         return self.metric.rows(
             self._source.here(),
