@@ -56,6 +56,7 @@ class DaskSession(Session):
         self._homes: dict[int, str] = {}  # the worker of each part
         self._made: set[int] = set()  # parts that answered before
         self._keys = itertools.count()
+        self._looked: tuple[float, set[str]] = (-LOOK_SECONDS, set())  # when, and who was alive
 
     @property
     def machines(self) -> Machines:
@@ -75,7 +76,7 @@ class DaskSession(Session):
         lost = to_ask - self._made  # whose worker does not have them
         while to_ask:
             asked = self._suspects(losses) & to_ask or set(to_ask)
-            alive = self._alive()
+            alive = self._alive(anew=bool(losses))
             lost |= self._place(asked, alive)
             found = self._asked(call, asked, lost, alive)
             for one in found:
@@ -156,14 +157,18 @@ class DaskSession(Session):
             load[self._homes[part]] += 1
         return moved
 
-    def _alive(self) -> set[str]:
-        deadline = time.monotonic() + WORKER_SECONDS
+    def _alive(self, *, anew: bool) -> set[str]:
+        """Workers that are there, or were a moment ago unless that is not enough."""
+        began = time.monotonic()
+        if not anew and began < self._looked[0] + LOOK_SECONDS:
+            return self._looked[1]
         while not (found := living(self._client)):
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + WORKER_SECONDS:
                 raise WorkersLost(
                     f"No Dask worker is left, and none came back within {WORKER_SECONDS:g} seconds."
                 )
             time.sleep(LOOK_SECONDS / 5)
+        self._looked = time.monotonic(), found
         return found
 
     def _shared(self, shared: dict[str, Any], homes: list[str]) -> Any:
