@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 import time
+from contextlib import ExitStack, closing, suppress
 
 import numpy as np
 import pytest
@@ -69,19 +70,43 @@ def fit_and_predict(expected, client, rows):
     assert np.array_equal(found.predict(rows), expected.labels_)
 
 
+class Workers:
+    """Three worker processes. A nanny replaces what is killed; where it does not, others begin."""
+
+    def __init__(self, **options):
+        self._options, self._opened = options, None
+
+    def client(self, *plugins):
+        """A client of all three."""
+        if self._opened is not None:
+            with suppress(TimeoutError):
+                self._client.wait_for_workers(3, timeout=30)
+                return self._client
+            self.close()
+        self._opened = ExitStack()
+        cluster = self._opened.enter_context(local_cluster(3, **self._options))
+        self._client = self._opened.enter_context(distributed.Client(cluster, set_as_default=False))
+        for plugin in plugins:
+            self._client.register_plugin(plugin)
+        return self._client
+
+    def close(self):
+        self._opened.close()
+
+
 def test_twenty_fits_with_a_worker_lost_in_each(rows, undisturbed, monkeypatch):
     monkeypatch.setattr(dask_session, "SILENT_SECONDS", 3.0)
     monkeypatch.setattr(dask_session, "ANSWER_SECONDS", 3.0)
-    with local_cluster(3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        fit_and_predict(undisturbed[0], client, rows)  # which loads the package
+    with closing(Workers()) as workers:
+        fit_and_predict(undisturbed[0], workers.client(), rows)  # which loads the package
         began = time.monotonic()
-        fit_and_predict(undisturbed[0], client, rows)
+        fit_and_predict(undisturbed[0], workers.client(), rows)
         longest = time.monotonic() - began
         for number in range(N_FITS):
-            client.wait_for_workers(3, timeout=120)
+            client = workers.client()
             with Disturbance(client, longest, number):
                 fit_and_predict(undisturbed[number % 2], client, rows)
-        client.wait_for_workers(3, timeout=120)
+        client = workers.client()
         # A worker that was stopped hears later that a fit is over.
         until = time.monotonic() + 60
         while set(everywhere(client, n_held).values()) != {0} and time.monotonic() < until:
@@ -114,9 +139,9 @@ def test_soak(rows, undisturbed):
     from distributed.chaos import KillWorker
 
     until, number = time.monotonic() + float(os.environ["SOAK_SECONDS"]), 0
-    with local_cluster(3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.register_plugin(KillWorker(delay="20 s", mode="segfault"))
+    with closing(Workers()) as workers:
         while time.monotonic() < until:
+            client = workers.client(KillWorker(delay="20 s", mode="segfault"))
             fit_and_predict(undisturbed[number % 2], client, rows)
             number += 1
     logging.getLogger("sparsecluster").warning("%d fits, all of them equal.", number)
