@@ -73,8 +73,8 @@ def fit_and_predict(expected, client, rows):
 class Workers:
     """Three worker processes. A nanny replaces what is killed; where it does not, others begin."""
 
-    def __init__(self, **options):
-        self._options, self._opened = options, None
+    def __init__(self):
+        self._opened = None
 
     def client(self, *plugins):
         """A client of all three."""
@@ -84,7 +84,9 @@ class Workers:
                 return self._client
             self.close()
         self._opened = ExitStack()
-        cluster = self._opened.enter_context(local_cluster(3, **self._options))
+        cluster = self._opened.enter_context(local_cluster(3))
+        # A nanny gives up where its worker dies before it has begun: then another one is started.
+        cluster.adapt(minimum=3, maximum=3)
         self._client = self._opened.enter_context(distributed.Client(cluster, set_as_default=False))
         for plugin in plugins:
             self._client.register_plugin(plugin)
@@ -141,7 +143,7 @@ def test_soak(rows, undisturbed):
     until, number = time.monotonic() + float(os.environ["SOAK_SECONDS"]), 0
     with closing(Workers()) as workers:
         while time.monotonic() < until:
-            client = workers.client(KillWorker(delay="20 s", mode="segfault"))
+            client = workers.client(KillWorker(delay="60 s", mode="segfault"))
             fit_and_predict(undisturbed[number % 2], client, rows)
             number += 1
     logging.getLogger("sparsecluster").warning("%d fits, all of them equal.", number)
