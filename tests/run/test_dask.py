@@ -144,6 +144,24 @@ def test_blocks_of_dask_change_nothing(client, source):
     assert_nothing_left(client)
 
 
+def test_futures_of_blocks_change_nothing(client):
+    futures = [client.scatter(X[begin : begin + 500]) for begin in range(0, 1500, 500)]
+    remote = KMeans(20, init="random", random_state=0, executor=client).fit(futures)
+    assert_same_fit(KMeans(20, init="random", random_state=0).fit(X), remote)
+
+
+def test_dense_blocks_change_nothing_but_the_type_of_centers():
+    import dask.array as da
+
+    dense, given = X[:300].toarray(), {"init": "k-means||", "random_state": 0}
+    here = KMeans(7, **given).fit(dense)
+    blocks = da.from_array(dense, chunks=(100, 300))
+    there = KMeans(7, executor=LocalExecutor(2), **given).fit(blocks)
+    assert np.array_equal(here.labels_, there.labels_)
+    assert here.inertia_ == there.inertia_
+    assert np.array_equal(here.cluster_centers_, there.cluster_centers_.toarray())
+
+
 def test_names_of_variables_are_kept(client):
     remote = KMeans(5, init="random", random_state=0, executor=client).fit(annotated())
     assert remote.feature_names_[7] == "gene7"
