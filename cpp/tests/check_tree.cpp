@@ -69,7 +69,7 @@ void check_nodes(const Recipe& recipe, bool bounded, bool unit) {
     const int64_t half = table.n_rows / 2;
     std::vector<NodeTask> nodes;
     for (const auto& [first, n] : {std::pair<int64_t, int64_t>{0, table.n_rows}, {0, half}, {half, table.n_rows - half}})
-        if (n >= k) nodes.push_back({ids.data() + first, n, k, bounded, {n / k, (n + k - 1) / k}, uint64_t(first + n)});
+        if (n >= k) nodes.push_back({ids.data() + first, n, k, bounded ? Bounding::always : Bounding::none, {n / k, (n + k - 1) / k}, uint64_t(first + n)});
     SplitOptions options;
     options.unit = unit;
     const std::vector<Split> one = split_nodes(rows, nodes, options);

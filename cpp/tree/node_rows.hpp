@@ -41,8 +41,10 @@ public:
             [&](const auto& matrix) {
                 n_entries_ = 0;
                 for (int64_t i = 0; i < n; ++i) n_entries_ += matrix.row(ids[i]).size;
-                copied_ = n_entries_ <= kMostCopied || n_entries_ < matrix.n_features;
+                const bool large = n_entries_ > kMostCopied && n_entries_ >= matrix.n_features;
                 renumbered_ = n_entries_ < kFullColumns * matrix.n_features;
+                in_place_ = (large || !renumbered_) && stands_in_place(matrix);
+                copied_ = !in_place_ && !large;
                 n_columns_ = matrix.n_features;
                 if (copied_ && renumbered_)
                     copy(matrix);
@@ -57,6 +59,12 @@ public:
     int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
     // Of a column that occurs.
     int32_t local(int32_t column) const { return copied_ && renumbered_ ? numbers_[column] : column; }
+    // Ascending: the columns of the matrix that local ones stand for.
+    std::vector<int32_t> columns() const {
+        std::vector<int32_t> all(n_columns_);
+        for (int64_t local = 0; local < n_columns_; ++local) all[local] = column(local);
+        return all;
+    }
     double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
     int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
 
@@ -78,6 +86,7 @@ public:
     template <class Work>
     void rows(int64_t first, int64_t n, const Work& work) const {
         if (copied_) return work(NodeBlock<V>{first, n, begin_.data() + first, features_.get(), values_.get()});
+        if (in_place_) return work(NodeBlock<V>{first, n, own_.indptr + first, own_.features, own_.values});
         static thread_local std::vector<int64_t> begin;
         static thread_local std::vector<int32_t> features;
         static thread_local std::vector<V> values;
@@ -105,6 +114,21 @@ private:
                 if constexpr (std::is_same_v<Value, V>) work(matrix);
             },
             rows_->matrix());
+    }
+
+    // Whether the rows are all those of the matrix, whose arrays are as a block has them.
+    template <class I>
+    bool stands_in_place(const Matrix<V, I>& matrix) {
+        if constexpr (!std::is_same_v<I, int32_t>) {
+            return false;
+        } else {
+            if (n_ != matrix.n_rows || !matrix.indptr || matrix.selected) return false;
+            for (int64_t i = 0; i < n_; ++i)
+                if (ids_[i] != i) return false;
+            own_ = matrix;
+            return std::find(matrix.values + matrix.indptr[0], matrix.values + matrix.indptr[n_], V(0)) ==
+                   matrix.values + matrix.indptr[n_];
+        }
     }
 
     template <class I>
@@ -160,7 +184,8 @@ private:
     const Rows* rows_ = nullptr;
     const int32_t* ids_ = nullptr;
     int64_t n_ = 0, n_entries_ = 0, n_columns_ = 0;
-    bool copied_ = false, renumbered_ = false;
+    bool in_place_ = false, copied_ = false, renumbered_ = false;
+    Matrix<V, int32_t> own_;        // where rows stand in place
     std::vector<int32_t> columns_;  // ascending
     std::vector<int32_t> numbers_;  // per column of the matrix: its number in the node, where it occurs
     ColumnBits occurring_;

@@ -326,7 +326,7 @@ class _Bisection:
         if one.split.n_children < 2:
             return []
         first = len(self.nodes)
-        seeds = child_seeds(one.seed, one.split.n_children)
+        seeds = child_seeds(np.array([one.seed]), np.array([one.split.n_children]))
         for child, seed in enumerate(seeds):
             rows = one.rows[one.split.labels == child]
             center = one.split.centers[[child]]
