@@ -61,9 +61,9 @@ void NodeCenters<V>::find_one(const NodePoints<V>& points, int c, Scratch& own) 
         center.features.resize(size), center.values.resize(size);
         std::fill_n(totals, n_columns, 0.0);
     } else {
-        own.occurring.take([&](int32_t column) {
+        own.occurring.take([&](int64_t column) {
             if (totals[column] == 0) return;
-            center.features.push_back(column), center.values.push_back(totals[column]);
+            center.features.push_back(int32_t(column)), center.values.push_back(totals[column]);
             totals[column] = 0;
         });
     }

@@ -6,7 +6,7 @@
 
 #include "core/centers.hpp"
 #include "core/huge.hpp"
-#include "tree/column_bits.hpp"
+#include "tree/column_marks.hpp"
 #include "tree/node_points.hpp"
 
 namespace sparsecluster {
@@ -29,7 +29,7 @@ public:
 private:
     struct Scratch {
         std::vector<double> totals;  // columns: all zero between clusters
-        ColumnBits occurring;
+        ColumnMarks occurring;
     };
     void find_one(const NodePoints<V>& points, int c, Scratch& own);
 

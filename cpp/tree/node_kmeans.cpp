@@ -255,8 +255,7 @@ void NodeKMeans<V>::assign_within_bounds(bool exactly) {
         if (exactly) {
             assigner.settle();
         } else {
-            assigner.approach(n / kApproach, 0);
-            assigner.move_excess();
+            if (assigner.approach(n / kApproach, 0) > n / kApproach) assigner.move_excess();
         }
     });
 }

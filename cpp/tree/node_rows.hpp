@@ -11,7 +11,7 @@
 #include "core/huge.hpp"
 #include "core/parallel.hpp"
 #include "core/rows.hpp"
-#include "tree/column_bits.hpp"
+#include "tree/column_marks.hpp"
 
 namespace sparsecluster {
 
@@ -31,6 +31,8 @@ public:
     static constexpr int64_t kBlock = 256;
     // Above so many entries, and at least one for each column, rows are read where they are.
     static constexpr int64_t kMostCopied = int64_t(1) << 22;
+
+    static constexpr int64_t kAhead = 8;  // rows that are asked for before they are copied
 
     // With so many entries per column, on average, columns keep their numbers.
     static constexpr int64_t kFullColumns = 16;
@@ -137,26 +139,30 @@ private:
         occurring_.reserve(matrix.n_features);
         begin_.resize(n_ + 1);
         begin_[0] = 0;
-        features_.reserve(n_entries_), values_.reserve(n_entries_);
+        features_.reserve(n_entries_ + 1), values_.reserve(n_entries_ + 1);
         int64_t at = 0;
+        int32_t* const features = features_.get();
+        V* const values = values_.get();
         for (int64_t i = 0; i < n_; ++i) {
+            matrix.prefetch(ids_[std::min(i + kAhead, n_ - 1)]);
             const auto row = matrix.row(ids_[i]);
             for (int64_t e = 0; e < row.size; ++e) {
-                if (row.values[e] == 0) continue;
                 const auto feature = int32_t(row.features[e]);
-                occurring_.mark(feature);
-                features_[at] = feature;
-                values_[at++] = row.values[e];
+                features[at] = feature, values[at] = row.values[e];
+                const bool there = row.values[e] != 0;
+                if (there) occurring_.mark(feature);
+                at += there;
             }
             begin_[i + 1] = at;
         }
         columns_.clear();
-        occurring_.take([&](int32_t column) {
+        occurring_.take([&](int64_t column) {
             numbers_[column] = int32_t(columns_.size());
-            columns_.push_back(column);
+            columns_.push_back(int32_t(column));
         });
         n_columns_ = int64_t(columns_.size());
-        for (int64_t e = 0; e < at; ++e) features_[e] = numbers_[features_[e]];
+        const int32_t* const numbers = numbers_.data();
+        for (int64_t e = 0; e < at; ++e) features[e] = numbers[features[e]];
     }
 
     template <class I>
@@ -188,7 +194,7 @@ private:
     Matrix<V, int32_t> own_;        // where rows stand in place
     std::vector<int32_t> columns_;  // ascending
     std::vector<int32_t> numbers_;  // per column of the matrix: its number in the node, where it occurs
-    ColumnBits occurring_;
+    ColumnMarks occurring_;
     std::vector<int64_t> begin_;
     HugeBuffer<int32_t> features_;
     HugeBuffer<V> values_;
