@@ -74,16 +74,20 @@ nb::dict py_split_nodes(const PyRows& rows, In<int32_t> order, In<int64_t> begin
     return result;
 }
 
+template <class T>
+Out<T> array_of(HugeBuffer<T> buffer, size_t size) {
+    auto* owned = new HugeBuffer<T>(std::move(buffer));
+    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<HugeBuffer<T>*>(p); });
+    return Out<T>(owned->get(), {size}, owner);
+}
+
 // A tree that is grown level by level; rows are kept alive by its owner.
 class PyTreeGrower {
 public:
     PyTreeGrower(const PyRows& rows, bool unit, bool plus_plus, int n_init, int max_iter, double cost_tol,
                  Weights weights, int n_threads)
         : rows_(rows.get()), weights_(std::move(weights)),
-          options_(split_options(rows, unit, plus_plus, n_init, max_iter, cost_tol, -1.0, weights_, n_threads)) {
-        const GilReleased released;
-        grower_ = std::make_unique<TreeGrower>(rows_, options_);
-    }
+          grower_(rows_, split_options(rows, unit, plus_plus, n_init, max_iter, cost_tol, -1.0, weights_, n_threads)) {}
     // Nodes that are ranges of `order`; `balanced` or within bounds only where they would not be.
     nb::tuple split(In<int64_t> begin, In<int64_t> sizes, In<int64_t> n_children, In<int64_t> lower, In<int64_t> upper,
                     In<uint64_t> seeds, bool balanced, const nb::object& progress) {
@@ -105,29 +109,29 @@ public:
         {
             const auto on_rows = reporter<int64_t>(progress);
             const GilReleased released;
-            found = grower_->split(nodes, balanced ? Bounding::always : Bounding::if_needed, on_rows);
+            found = grower_.split(nodes, balanced ? Bounding::always : Bounding::if_needed, on_rows);
         }
         return nb::make_tuple(to_numpy(std::move(found.n_children)), to_numpy(std::move(found.sizes)),
                               to_numpy(std::move(found.costs)), to_numpy(std::move(found.n_iter)));
     }
-    Out<int32_t> order() const { return to_numpy(std::vector<int32_t>(grower_->order())); }
-    double root_cost() const { return grower_->root_cost(); }
+    Out<int32_t> order() const { return to_numpy(std::vector<int32_t>(grower_.order())); }
+    double root_cost() { return grower_.root_cost(); }
     // indptr, columns and values.
     nb::tuple take_centers() {
         TreeGrower::Csr centers;
         {
             const GilReleased released;
-            centers = grower_->take_centers();
+            centers = grower_.take_centers();
         }
-        return nb::make_tuple(to_numpy(std::move(centers.indptr)), to_numpy(std::move(centers.columns)),
-                              to_numpy(std::move(centers.values)));
+        const auto size = size_t(centers.indptr.back());
+        return nb::make_tuple(to_numpy(std::move(centers.indptr)), array_of(std::move(centers.columns), size),
+                              array_of(std::move(centers.values), size));
     }
 
 private:
     const Rows& rows_;
     const Weights weights_;
-    const SplitOptions options_;
-    std::unique_ptr<TreeGrower> grower_;
+    TreeGrower grower_;
 };
 
 Out<int32_t> py_route(const PyRows& rows, In<int32_t> first_child, In<int32_t> n_children, In<int64_t> indptr,

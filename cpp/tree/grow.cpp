@@ -13,6 +13,7 @@ namespace sparsecluster {
 namespace {
 
 constexpr int64_t kEntriesPerColumn = 8, kMostParts = 8;  // of the sum of all rows
+constexpr int64_t kFewEntries = int64_t(1) << 17;          // that are copied sooner than a thread starts
 
 // Puts the rows of each child together; answers how many each has.
 std::vector<int64_t> group_by_child(int32_t* rows, const std::vector<int32_t>& labels, size_t n_children) {
@@ -30,11 +31,11 @@ std::vector<int64_t> group_by_child(int32_t* rows, const std::vector<int32_t>& l
 TreeGrower::TreeGrower(const Rows& rows, const SplitOptions& options)
     : rows_(rows), options_(options), splitter_(rows, options), order_(rows.n_rows()) {
     std::iota(order_.begin(), order_.end(), 0);
-    find_root();
 }
 
 // The center of all rows, and their cost, from sums of parts that the matrix alone decides.
-void TreeGrower::find_root() {
+void TreeGrower::need_root() {
+    if (!centers_.empty()) return;
     const int64_t n = rows_.n_rows(), n_features = rows_.n_features();
     const double* const weights = options_.weights;
     double weight = 0, norms = 0;
@@ -76,6 +77,8 @@ void TreeGrower::find_root() {
 
 TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding bounding,
                                        const std::function<void(int64_t)>& on_rows) {
+    const TeamScope team(options_.n_threads);
+    need_root();
     std::vector<NodeTask> tasks;
     for (const Node& node : nodes)
         tasks.push_back({order_.data() + node.first, node.n_rows, node.n_children, bounding, node.bounds, node.seed});
@@ -98,14 +101,21 @@ TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding 
     return all;
 }
 
+double TreeGrower::root_cost() {
+    need_root();
+    return root_cost_;
+}
+
 TreeGrower::Csr TreeGrower::take_centers() {
+    need_root();
     Csr all;
     all.indptr.assign(1, 0);
     for (const Center& center : centers_) all.indptr.push_back(all.indptr.back() + center.size());
-    all.columns.resize(all.indptr.back()), all.values.resize(all.indptr.back());
-    parallel_blocks(int64_t(centers_.size()), options_.n_threads, [&](int64_t c, int) {
-        std::copy(centers_[c].features.begin(), centers_[c].features.end(), all.columns.begin() + all.indptr[c]);
-        std::copy(centers_[c].values.begin(), centers_[c].values.end(), all.values.begin() + all.indptr[c]);
+    all.columns.reserve(all.indptr.back()), all.values.reserve(all.indptr.back());
+    const int n_threads = all.indptr.back() < kFewEntries ? 1 : options_.n_threads;
+    parallel_blocks(int64_t(centers_.size()), n_threads, [&](int64_t c, int) {
+        std::copy(centers_[c].features.begin(), centers_[c].features.end(), all.columns.get() + all.indptr[c]);
+        std::copy(centers_[c].values.begin(), centers_[c].values.end(), all.values.get() + all.indptr[c]);
         centers_[c] = Center();
     });
     return all;

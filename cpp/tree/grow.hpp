@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/centers.hpp"
+#include "core/huge.hpp"
 #include "tree/split.hpp"
 
 namespace sparsecluster {
@@ -31,19 +32,19 @@ public:
     Children split(const std::vector<Node>& nodes, Bounding bounding, const std::function<void(int64_t)>& on_rows);
 
     const std::vector<int32_t>& order() const { return order_; }
-    double root_cost() const { return root_cost_; }
+    double root_cost();
 
     // Of all nodes in the order in which they came, the root first, as the arrays of a CSR matrix. Once: they are gone
     // afterwards.
     struct Csr {
         std::vector<int64_t> indptr;
-        std::vector<int32_t> columns;
-        std::vector<double> values;
+        HugeBuffer<int32_t> columns;
+        HugeBuffer<double> values;
     };
     Csr take_centers();
 
 private:
-    void find_root();
+    void need_root();
 
     const Rows& rows_;
     const SplitOptions options_;

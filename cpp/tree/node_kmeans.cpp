@@ -12,6 +12,8 @@ namespace sparsecluster {
 namespace {
 
 constexpr int64_t kSampleRows = 512;  // per child: rows that centers are found with where there are twice as many
+constexpr int64_t kStep = 2;          // the first centers are found with one of so many blocks of rows
+constexpr int64_t kFirstBlocks = 2;   // if that leaves so many
 constexpr int64_t kSharp = 2;         // rows between bounds that leave no choice of sizes
 constexpr int64_t kApproach = 50;     // one of so many rows may be too many for its cluster on the way
 constexpr double kTiny = 1e-14;       // of the norms: a distance that is rounding alone
@@ -159,12 +161,14 @@ void NodeKMeans<V>::iterate_within_bounds() {
         std::swap(before_, labels_);
         labels_.resize(before_.size());
         // The first assignment is free, because rows that are centers say little about most others.
+        const int64_t step = n_iter_ == 1 && points_.rows.n_blocks() >= 2 * kFirstBlocks ? kStep : 1;
         if (n_iter_ == 1)
-            assign_freely();
+            assign_freely(step);
         else
             assign_within_bounds(false);
         if (n_iter_ > 2 && labels_ == before_) break;
-        update();
+        update(step);
+        if (step > 1) continue;
         const double now = bounded_cost();
         if (!precise_ && now <= kTight * points_.norms) {
             precise_ = true;
@@ -203,16 +207,16 @@ void NodeKMeans<V>::start_at(const std::vector<int64_t>& seeds) {
 // --- assignment --------------------------------------------------------------------------------------------------
 
 template <class V>
-void NodeKMeans<V>::assign_freely() {
+void NodeKMeans<V>::assign_freely(int64_t step) {
     scored([&]<class T>(const Scoring<T>& scoring) {
         const LaneTable<T>& table = scoring.sums.table;
         const int lanes = table.lanes();
         std::vector<T> none(lanes, T(0));
         std::fill(none.begin() + k_, none.end(), std::numeric_limits<T>::infinity());
-        parallel_blocks(points_.rows.n_blocks(), n_threads_, [&](int64_t index, int) {
+        parallel_blocks((points_.rows.n_blocks() + step - 1) / step, n_threads_, [&](int64_t index, int) {
             static thread_local std::vector<T> scores, best;
             scores.resize(NodeRows<V>::kBlock * lanes), best.resize(NodeRows<V>::kBlock);
-            points_.rows.block(index, [&](const NodeBlock<V>& block) {
+            points_.rows.block(index * step, [&](const NodeBlock<V>& block) {
                 lane_scores(block, table, scores.data());
                 best_lanes(scores.data(), nullptr, block.n, lanes, none.data(), labels_.data() + block.first, best.data());
                 std::copy_n(best.data(), block.n, own_.data() + block.first);
@@ -312,11 +316,17 @@ double NodeKMeans<V>::bounded_cost() const {
 // --- update ------------------------------------------------------------------------------------------------------
 
 template <class V>
-void NodeKMeans<V>::update() {
+void NodeKMeans<V>::update(int64_t step) {
+    constexpr int64_t kBlock = NodeRows<V>::kBlock;
     cluster_weight_.assign(k_, 0.0);
-    for (int64_t i = 0; i < points_.size(); ++i) cluster_weight_[labels_[i]] += points_.weight(i);
+    for (int64_t first = 0; first < points_.size(); first += step * kBlock)
+        for (int64_t i = first; i < std::min(first + kBlock, points_.size()); ++i)
+            cluster_weight_[labels_[i]] += points_.weight(i);
     scored([&]<class T>(Scoring<T>& scoring) {
-        scoring.sums.sum(points_, labels_);
+        if (step > 1)
+            scoring.sums.sum_some(points_, labels_, step);
+        else
+            scoring.sums.sum(points_, labels_);
         LaneTable<T>& table = scoring.sums.table;
         std::vector<double> norms2(table.lanes());
         lane_norms2(table, norms2.data());

@@ -48,7 +48,8 @@ private:
     auto scored(const Work& work) {
         return precise_ ? work(precisely_) : work(roughly_);
     }
-    void assign_freely();
+    // One of so many blocks of rows; the labels of the others are undefined.
+    void assign_freely(int64_t step = 1);
     // Sizes may be off by a little unless they are to be met exactly.
     void assign_within_bounds(bool exactly);
     double score_scale() const;
@@ -56,8 +57,8 @@ private:
     double free_cost() const;    // of the labels with the centers that they were found with
     double bounded_cost() const; // of the labels with their own centers, after `update`
 
-    // Moves the centers to their rows.
-    void update();
+    // Moves the centers to their rows, or to those of one of so many blocks.
+    void update(int64_t step = 1);
     void keep_centers();
     double shift2();
     Split finished();

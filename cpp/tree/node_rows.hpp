@@ -32,7 +32,7 @@ public:
     // Above so many entries, and at least one for each column, rows are read where they are.
     static constexpr int64_t kMostCopied = int64_t(1) << 22;
 
-    static constexpr int64_t kAhead = 8;  // rows that are asked for before they are copied
+    static constexpr int64_t kAhead = 16;  // rows that are asked for before they are copied
 
     // With so many entries per column, on average, columns keep their numbers.
     static constexpr int64_t kFullColumns = 16;
@@ -133,6 +133,15 @@ private:
         }
     }
 
+    // Asks for a row of the matrix to be brought into the cache, to its last entry.
+    template <class I>
+    void ask_for(const Matrix<V, I>& matrix, int64_t i) const {
+        const auto row = matrix.row(ids_[i]);
+        if (row.size == 0) return;
+        for (int64_t e = 0; e < row.size; e += 16) __builtin_prefetch(row.features + e), __builtin_prefetch(row.values + e);
+        __builtin_prefetch(row.features + row.size - 1), __builtin_prefetch(row.values + row.size - 1);
+    }
+
     template <class I>
     void copy(const Matrix<V, I>& matrix) {
         if (int64_t(numbers_.size()) < matrix.n_features) numbers_.resize(matrix.n_features);
@@ -144,7 +153,7 @@ private:
         int32_t* const features = features_.get();
         V* const values = values_.get();
         for (int64_t i = 0; i < n_; ++i) {
-            matrix.prefetch(ids_[std::min(i + kAhead, n_ - 1)]);
+            ask_for(matrix, std::min(i + kAhead, n_ - 1));
             const auto row = matrix.row(ids_[i]);
             for (int64_t e = 0; e < row.size; ++e) {
                 const auto feature = int32_t(row.features[e]);

@@ -10,7 +10,7 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kSeedRows = 8;    // per center: rows that seeds are drawn from where there are more
+constexpr int64_t kSeedRows = 4;    // per center: rows that seeds are drawn from where there are more
 constexpr int64_t kSeedBlock = 64;  // rows that a thread compares with a seed at a time
 constexpr double kClose = 1e-8;     // of the norms: a squared distance whose digits are lost in their sum
 

@@ -37,6 +37,14 @@ public:
         forget_labels();
     }
 
+    // The sums of the first of every `step` blocks of rows; nothing is known of labels then.
+    void sum_some(const NodePoints<V>& points, const std::vector<int32_t>& labels, int64_t step) {
+        table.clear();
+        for (int64_t block = 0; block < points.rows.n_blocks(); block += step)
+            points.rows.block(block, [&](const NodeBlock<V>& rows) { add_rows(points, rows, labels, table); });
+        forget_labels();
+    }
+
     // Only rows that moved are taken out and put in, where few did: what rounding leaves behind stays until most move.
     void sum(const NodePoints<V>& points, const std::vector<int32_t>& labels) {
         int64_t moved = points.size();
@@ -54,8 +62,7 @@ public:
             for (int64_t block = n_blocks * part / n_parts_; block < n_blocks * (part + 1) / n_parts_; ++block)
                 points.rows.block(block, [&](const NodeBlock<V>& rows) {
                     if (anew)
-                        lane_add(rows, labels.data() + rows.first,
-                                 points.weights.empty() ? nullptr : points.weights.data() + rows.first, into);
+                        add_rows(points, rows, labels, into);
                     else
                         move_rows(points, rows, labels, into);
                 });
@@ -67,6 +74,11 @@ public:
 private:
     static constexpr int64_t kEntriesPerCell = 2, kMostParts = 4, kColumns = 4096;
 
+    void add_rows(const NodePoints<V>& points, const NodeBlock<V>& rows, const std::vector<int32_t>& labels,
+                  LaneTable<T>& into) const {
+        lane_add(rows, labels.data() + rows.first, points.weights.empty() ? nullptr : points.weights.data() + rows.first,
+                 into);
+    }
     void move_rows(const NodePoints<V>& points, const NodeBlock<V>& rows, const std::vector<int32_t>& labels,
                    LaneTable<T>& into) const {
         for (int64_t j = 0; j < rows.n; ++j) {

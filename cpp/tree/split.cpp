@@ -49,7 +49,6 @@ NodeSplitter::NodeSplitter(const Rows& rows, const SplitOptions& options)
 NodeSplitter::~NodeSplitter() = default;
 
 void NodeSplitter::split(const std::vector<NodeTask>& nodes, const std::function<void(int64_t, Split)>& done) {
-    const TeamScope team(options_.n_threads);
     std::vector<int64_t> order(nodes.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
@@ -71,6 +70,7 @@ void NodeSplitter::split(const std::vector<NodeTask>& nodes, const std::function
 
 std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& nodes, const SplitOptions& options,
                                const std::function<void(int64_t)>& on_rows) {
+    const TeamScope team(options.n_threads);
     NodeSplitter splitter(rows, options);
     splitter.on_rows = on_rows;
     std::vector<Split> splits(nodes.size());

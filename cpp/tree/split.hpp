@@ -53,7 +53,7 @@ class NodeSplitter {
 public:
     NodeSplitter(const Rows& rows, const SplitOptions& options);
     ~NodeSplitter();
-    // Calls done(node, split) for each, from any thread.
+    // Calls done(node, split) for each, from any thread. Best within a TeamScope.
     void split(const std::vector<NodeTask>& nodes, const std::function<void(int64_t, Split)>& done);
 
     std::function<void(int64_t)> on_rows;  // called with the number of rows of the nodes done; may be empty

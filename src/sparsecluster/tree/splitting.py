@@ -112,7 +112,8 @@ class Splitter:
     def root(self) -> tuple[sp.csr_array, float]:
         """The center of all rows, and their cost."""
         grower = self.grower()
-        return mapped_csr(*grower.take_centers(), self.rows.n_features), grower.root_cost
+        cost = grower.root_cost
+        return mapped_csr(*grower.take_centers(), self.rows.n_features), cost
 
     def exact_cost(self, center: sp.csr_array) -> float:
         """The cost of all rows with one center, where that is the result."""
@@ -149,7 +150,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     # Of the nodes of a level, which are ranges of rows that the core keeps in order.
     begin, sizes = np.zeros(1, dtype=np.int64), np.array([n_rows])
     seeds = np.array([seed], dtype=np.uint64)
-    parents, costs = [np.array([-1])], [np.array([grower.root_cost])]
+    parents, costs = [np.array([-1])], [np.zeros(1)]
     begins, all_sizes = [begin], [sizes]
     while len(inner := np.flatnonzero(sizes > plan.max_leaf_size)):
         total = int(sizes[inner].sum())
@@ -177,9 +178,10 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     labels[grower.order()] = np.repeat(
         np.arange(tree.n_leaves, dtype=np.int32), tree.sizes[tree.leaves]
     )
+    costs[0][0] = grower.root_cost
     centers = mapped_csr(*grower.take_centers(), splitter.rows.n_features)
     if tree.n_nodes == 1:
-        costs = [np.array([splitter.exact_cost(centers)])]
+        costs[0][0] = splitter.exact_cost(centers)
     return Grown(tree, centers, np.concatenate(costs), labels, n_iter)
 
 
