@@ -74,8 +74,9 @@ class ClusterTree(ClusterMixin, TreeForms):
     balanced : bool, default=True
         Whether the sizes of siblings differ by one row at most. The tree then has about as few
         leaves as `max_leaf_size` allows, and rows are divided among the children of a node so that
-        the cost is nearly the lowest for these sizes. Where a node has more than
-        1,024 rows per child, its centers are found with a sample of 512 or more per child.
+        the cost is the lowest for these sizes and centers, or nearly so in nodes of more than
+        2,048 rows. Where a node has more than 1,024 rows per child, its centers are found with a
+        sample of 512 or more per child.
         Without it a row goes to the nearest center, unless a child would get fewer than
         `min_leaf_size` rows or more than 7/8 of them.
     metric : {"euclidean", "cosine"}, default="cosine"
@@ -84,7 +85,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         With "cosine", whether rows that are zero are refused, or go anywhere that they fit (with
         `predict` to the first child).
     init : {"k-means++", "random"}, default="k-means++"
-        How the centers of a split start: with k-means++ on 8 rows per child, or with any rows.
+        How the centers of a split start: with k-means++ on 4 rows per child, or with any rows.
     n_init : int, default=1
         Runs per split, of which the one of the lowest cost is kept.
     max_iter : int, default=20
