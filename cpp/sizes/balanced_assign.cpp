@@ -33,7 +33,7 @@ uint64_t offer(double loss, int64_t row) {
 int64_t row_of(uint64_t offer) { return int64_t(offer & UINT32_MAX); }
 
 // So few rows too many are moved one by one.
-int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<int64_t>(n, 1), 4, 16); }
+int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<int64_t>(n, 1), 4, 32); }
 
 }  // namespace
 

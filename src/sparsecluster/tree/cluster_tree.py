@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClusterMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster.kmeans import centers as centers_
@@ -27,7 +26,7 @@ from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.fields import INTEGER, LABELS, NUMBER, SECONDS, TEXT
 from sparsecluster.tree.forms import TreeForms
 from sparsecluster.tree.plan import SizePlan
-from sparsecluster.tree.splitting import Splitter, grow
+from sparsecluster.tree.splitting import Splitter, grow, root_seed
 
 MOST_BRANCHES = 1024
 SMALL = 1 << 26  # bytes that any machine has
@@ -242,7 +241,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         names = check_feature_names(feature_names, rows.n_features)
         plan = self._plan()
         plan.check(rows.n_rows)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = root_seed(self.random_state)
         n_threads = effective_n_threads(self.n_threads)
         columns = Columns.occurring(rows)
         points = rows if columns is None else columns.rows(rows, n_threads=n_threads)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_random_state
 
 from sparsecluster import _core
 from sparsecluster.rows.rows import MAX_INDEX, Rows, mapped_csr
@@ -125,6 +127,14 @@ class Splitter:
         )
         labels = np.zeros(self.rows.n_rows, dtype=np.int32)
         return float(_core.own_cost(self.rows.core, core, labels, self.weights, self.n_threads))
+
+
+def root_seed(random_state: Any) -> int:
+    """The seed that all others follow from. A number is its own: to start a RandomState takes a
+    while."""
+    if isinstance(random_state, Integral) and 0 <= random_state < 2**32:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def child_seeds(seeds: np.ndarray, n_children: np.ndarray) -> np.ndarray:
