@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -115,7 +114,12 @@ class Splitter:
         """The center of all rows, and their cost."""
         grower = self.grower()
         cost = grower.root_cost
-        return mapped_csr(*grower.take_centers(), self.rows.n_features), cost
+        return self.centers_of(grower), cost
+
+    def centers_of(self, grower: _core.TreeGrower) -> sp.csr_array:
+        """Those of all nodes, which are taken away from it."""
+        indptr, columns, values = grower.take_centers()
+        return mapped_csr(indptr, columns, values, self.rows.n_features)
 
     def exact_cost(self, center: sp.csr_array) -> float:
         """The cost of all rows with one center, where that is the result."""
@@ -132,7 +136,7 @@ class Splitter:
 def root_seed(random_state: Any) -> int:
     """The seed that all others follow from. A number is its own: to start a RandomState takes a
     while."""
-    if isinstance(random_state, Integral) and 0 <= random_state < 2**32:
+    if isinstance(random_state, int | np.integer) and 0 <= random_state < 2**32:
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
@@ -161,11 +165,13 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     begin, sizes = np.zeros(1, dtype=np.int64), np.array([n_rows])
     seeds = np.array([seed], dtype=np.uint64)
     parents, costs = [np.array([-1])], [np.zeros(1)]
-    begins, all_sizes = [begin], [sizes]
+    all_sizes = [sizes]
     while len(inner := np.flatnonzero(sizes > plan.max_leaf_size)):
         total = int(sizes[inner].sum())
 
-        def progress(done: int, depth: int = depth, n: int = len(inner), total: int = total) -> None:
+        def progress(
+            done: int, depth: int = depth, n: int = len(inner), total: int = total
+        ) -> None:
             told(depth + 1, n, min(done, total), total)
 
         bounds = plan.children(sizes[inner], n_levels - depth)
@@ -179,7 +185,8 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
         parents.append(np.repeat(n_nodes + inner, n_children))
         n_nodes += len(sizes)
         sizes = of_children
-        costs.append(child_costs), begins.append(begin), all_sizes.append(sizes)
+        costs.append(child_costs)
+        all_sizes.append(sizes)
         n_iter = max(n_iter, int(iterations.max()))
         depth += 1
         told(depth, len(inner), total, total)
@@ -189,7 +196,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
         np.arange(tree.n_leaves, dtype=np.int32), tree.sizes[tree.leaves]
     )
     costs[0][0] = grower.root_cost
-    centers = mapped_csr(*grower.take_centers(), splitter.rows.n_features)
+    centers = splitter.centers_of(grower)
     if tree.n_nodes == 1:
         costs[0][0] = splitter.exact_cost(centers)
     return Grown(tree, centers, np.concatenate(costs), labels, n_iter)
