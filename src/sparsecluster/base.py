@@ -112,6 +112,8 @@ class SparseEstimator(BaseEstimator):
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if self._needs_no_conversion(X, reset=reset):
+            if reset:
+                self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = X.shape[1]
             return X
         return validate_data(self, X, reset=reset, **INPUT)
