@@ -1,9 +1,9 @@
 #include "sizes/balanced_assign.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <limits>
-#include <queue>
 #include <utility>
 
 #include "core/parallel.hpp"
@@ -25,8 +25,15 @@ constexpr double kGain = 1e-12;  // more than rounding
 template <class T>
 constexpr T kFar = std::numeric_limits<T>::infinity();
 
+// A row and what it loses, in one number that orders them: by the loss as float32, then by the row.
+uint64_t offer(double loss, int64_t row) {
+    const auto bits = std::bit_cast<uint32_t>(float(loss));
+    return uint64_t(bits >> 31 ? ~bits : bits | 0x80000000u) << 32 | uint64_t(row);
+}
+int64_t row_of(uint64_t offer) { return int64_t(offer & UINT32_MAX); }
+
 // So few rows too many are moved one by one.
-int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<int64_t>(n, 1), 4, 16); }
+int64_t few_of(int64_t n) { return std::clamp<int64_t>(kFewScanned / std::max<int64_t>(n, 1), 4, 32); }
 
 }  // namespace
 
@@ -57,7 +64,7 @@ void BalancedAssigner<T>::begin(const T* scores, int64_t n, int k, int stride, S
 }
 
 template <class T>
-void BalancedAssigner<T>::approach(int64_t few, int steps_per_cluster) {
+int64_t BalancedAssigner<T>::approach(int64_t few, int steps_per_cluster) {
     count_sizes();
     // All at once, as long as that gets far: where many rows are equal, they go from one cluster to the next together.
     int64_t now = excess();
@@ -68,23 +75,19 @@ void BalancedAssigner<T>::approach(int64_t few, int steps_per_cluster) {
     // Then the worst one, time and again.
     int64_t least = INT64_MAX;
     for (int step = 0, idle = 0; step < steps_per_cluster * k_ && idle < kIdle; ++step, ++idle, now = excess()) {
-        if (now <= few) return;
+        if (now <= few) break;
         if (now < least) least = now, idle = 0;
         raise_price(int(std::max_element(sizes_.begin(), sizes_.end()) - sizes_.begin()), bounds_.most);
     }
+    return now;
 }
 
 // Rows that clusters have too many go, those that lose least first, to the best cluster that has room, round by round.
 template <class T>
 void BalancedAssigner<T>::move_excess() {
-    struct Offer {
-        T loss;
-        int64_t row;
-        bool operator<(const Offer& other) const { return loss != other.loss ? loss < other.loss : row < other.row; }
-    };
-    std::vector<std::vector<Offer>> leaving(k_), coming(k_);
+    std::vector<std::vector<uint64_t>> leaving(k_), coming(k_);
     std::vector<T> open;
-    auto keep_best = [](std::vector<Offer>& offers, int64_t most) {
+    auto keep_best = [](std::vector<uint64_t>& offers, int64_t most) {
         if (int64_t(offers.size()) <= most) return;
         std::nth_element(offers.begin(), offers.begin() + most, offers.end());
         offers.resize(most);
@@ -102,18 +105,18 @@ void BalancedAssigner<T>::move_excess() {
         best_lanes(scores_, some_.data(), size, stride_, open.data(), other_labels_.data(), other_.data());
         other_of_.resize(n_);
         for (int64_t j = 0; j < size; ++j) {
-            other_of_[some_[j]] = other_labels_[j];
-            leaving[labels_[some_[j]]].push_back({best_[some_[j]] - other_[j], some_[j]});
+            other_of_[some_[j]] = int32_t(j);
+            leaving[labels_[some_[j]]].push_back(offer(best_[some_[j]] - other_[j], some_[j]));
         }
         for (int c = 0; c < k_; ++c) {
             if (sizes_[c] <= bounds_.most) continue;
             keep_best(leaving[c], sizes_[c] - bounds_.most);
-            for (const Offer& offer : leaving[c]) coming[other_of_[offer.row]].push_back(offer);
+            for (const uint64_t one : leaving[c]) coming[other_labels_[other_of_[row_of(one)]]].push_back(one);
         }
         for (int c = 0; c < k_; ++c) {
             if (coming[c].empty()) continue;
             keep_best(coming[c], bounds_.most - sizes_[c]);
-            for (const Offer& offer : coming[c]) best_[offer.row] -= offer.loss, move(offer.row, c);
+            for (const uint64_t one : coming[c]) best_[row_of(one)] = other_[other_of_[row_of(one)]], move(row_of(one), c);
         }
     }
 }
@@ -132,11 +135,11 @@ void BalancedAssigner<T>::settle() {
     if (violation() * n_ > kMostScanned) move_excess();
     const bool choice = bounds_.most - bounds_.least == 1;
     if (violation() == 0 && !choice) return;
-    bool exact = violation() * n_ <= kMostScanned;
-    if (exact) measure_losses();
+    measure_losses();
+    bool exact = true;
     for (Goal now = goal(); !now.met; now = goal()) {
         exact = exact && augment(now, kFar<double>);
-        if (!exact) repair(now);
+        if (!exact) move_cheapest(now);
     }
     // Which clusters have the one row more: as long as that gains anything.
     for (int move = 0; exact && choice && move < kMovesPerCluster * k_; ++move) {
@@ -381,7 +384,7 @@ bool BalancedAssigner<T>::augment(const Goal& goal, double below) {
         changed = false;
         for (int a = 0; a < k_; ++a)
             for (int b = 0; b < k_ && far[a] < kFar<double>; ++b)
-                if (a != b && !goal.source[b] && far[a] + loss_[a * k_ + b] < far[b])
+                if (a != b && far[a] + loss_[a * k_ + b] < far[b])
                     far[b] = far[a] + loss_[a * k_ + b], from[b] = a, changed = true;
     }
     int end = -1;
@@ -398,40 +401,16 @@ bool BalancedAssigner<T>::augment(const Goal& goal, double below) {
     return true;
 }
 
-// Moves rows from sources to sinks, those that lose least first, until the goal is another one.
+// Moves the row that loses least out of a source straight into a sink.
 template <class T>
-void BalancedAssigner<T>::repair(const Goal& goal) {
-    struct Offer {
-        double loss;
-        int64_t row;
-        int to;
-        bool operator<(const Offer& other) const { return loss != other.loss ? loss > other.loss : row > other.row; }
-    };
-    const bool over = violation() > 0 && *std::max_element(sizes_.begin(), sizes_.end()) > bounds_.most;
-    const bool under = *std::min_element(sizes_.begin(), sizes_.end()) < bounds_.least;
-    auto gives = [&](int c) { return sizes_[c] > (over ? bounds_.most : bounds_.least); };
-    auto takes = [&](int c) { return sizes_[c] < (under ? bounds_.least : bounds_.most); };
-    auto offer = [&](int64_t i) {
-        Offer found{kFar<double>, i, -1};
-        for (int c = 0; c < k_; ++c)
-            if (takes(c) && c != labels_[i] && score(i, labels_[i]) - score(i, c) < found.loss)
-                found.loss = score(i, labels_[i]) - score(i, c), found.to = c;
-        return found;
-    };
-    std::vector<Offer> offers;
-    for (int64_t i = 0; i < n_; ++i)
-        if (goal.source[labels_[i]]) offers.push_back(offer(i));
-    std::priority_queue<Offer> queue(std::less<Offer>(), std::move(offers));
-    while (!queue.empty()) {
-        const Offer now = queue.top();
-        queue.pop();
-        if (now.to < 0 || !gives(labels_[now.row])) continue;
-        if (takes(now.to)) {
-            move(now.row, now.to);
-        } else if (const Offer next = offer(now.row); next.to >= 0) {
-            queue.push(next);
-        }
-    }
+void BalancedAssigner<T>::move_cheapest(const Goal& goal) {
+    int from = -1, to = -1;
+    for (int a = 0; a < k_; ++a)
+        for (int b = 0; b < k_; ++b)
+            if (a != b && goal.source[a] && goal.sink[b] && loser_[a * k_ + b] >= 0 &&
+                (from < 0 || loss_[a * k_ + b] < loss_[from * k_ + to]))
+                from = a, to = b;
+    move_loser(loser_[from * k_ + to], to);
 }
 
 template class BalancedAssigner<float>;

@@ -33,7 +33,7 @@ public:
     static bool many(int64_t n);
     void guess_prices();
     void take_best(int64_t first, int64_t end);
-    void approach(int64_t few, int steps_per_cluster);
+    int64_t approach(int64_t few, int steps_per_cluster);
     void move_excess();
     void settle();
 
@@ -54,7 +54,7 @@ private:
     void offer_loss(int a, int64_t i);
     void move_loser(int64_t i, int to);
     bool augment(const Goal& goal, double below);
-    void repair(const Goal& goal);
+    void move_cheapest(const Goal& goal);
     T score(int64_t i, int c) const { return scores_[i * stride_ + c]; }
     void move(int64_t i, int to);
 

@@ -6,6 +6,7 @@
 
 #include "sizes/balanced_assign.hpp"
 #include "tests/check.hpp"
+#include "tree/grow.hpp"
 #include "tree/route.hpp"
 #include "tree/split.hpp"
 
@@ -31,6 +32,31 @@ double best_total(const std::vector<double>& scores, int64_t n, int k, SizeBound
     return best;
 }
 
+// Whether no circle of moves, nor a way from a cluster that may lose a row to one that may get one, gains anything.
+bool is_best(const std::vector<double>& scores, const std::vector<int32_t>& labels, const std::vector<int64_t>& sizes,
+             SizeBounds bounds) {
+    const int k = int(sizes.size());
+    std::vector<double> loss((k + 1) * (k + 1), INFINITY);  // the last one is outside
+    for (size_t i = 0; i < labels.size(); ++i)
+        for (int b = 0; b < k; ++b) {
+            double& least = loss[labels[i] * (k + 1) + b];
+            least = std::min(least, scores[i * k + labels[i]] - scores[i * k + b]);
+        }
+    for (int c = 0; c < k; ++c) {
+        if (sizes[c] > bounds.least) loss[k * (k + 1) + c] = 0;
+        if (sizes[c] < bounds.most) loss[c * (k + 1) + k] = 0;
+    }
+    for (int by = 0; by <= k; ++by)
+        for (int a = 0; a <= k; ++a)
+            for (int b = 0; b <= k; ++b) {
+                const double over = loss[a * (k + 1) + by] + loss[by * (k + 1) + b];
+                if (over < loss[a * (k + 1) + b]) loss[a * (k + 1) + b] = over;
+            }
+    for (int c = 0; c <= k; ++c)
+        if (loss[c * (k + 1) + c] < -1e-9) return false;
+    return true;
+}
+
 void check_assignment(unsigned seed, int64_t n, int k, SizeBounds bounds, bool ties, bool exhaustive) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> uniform(0, 1);
@@ -45,6 +71,7 @@ void check_assignment(unsigned seed, int64_t n, int k, SizeBounds bounds, bool t
     double total = 0;
     for (int64_t i = 0; i < n; ++i) ++sizes[labels[i]], total += scores[i * k + labels[i]];
     for (int64_t size : sizes) check(size >= bounds.least && size <= bounds.most, "a size is out of bounds");
+    if (n <= 1000) check(is_best(scores, labels, sizes, bounds), "an assignment within bounds can be improved");
     if (!exhaustive) return;
     std::vector<int64_t> none(k, 0);
     const double best = best_total(scores, n, k, bounds, 0, none);
@@ -69,7 +96,7 @@ void check_nodes(const Recipe& recipe, bool bounded, bool unit) {
     const int64_t half = table.n_rows / 2;
     std::vector<NodeTask> nodes;
     for (const auto& [first, n] : {std::pair<int64_t, int64_t>{0, table.n_rows}, {0, half}, {half, table.n_rows - half}})
-        if (n >= k) nodes.push_back({ids.data() + first, n, k, bounded, {n / k, (n + k - 1) / k}, uint64_t(first + n)});
+        if (n >= k) nodes.push_back({ids.data() + first, n, k, bounded ? Bounding::always : Bounding::none, {n / k, (n + k - 1) / k}, uint64_t(first + n)});
     SplitOptions options;
     options.unit = unit;
     const std::vector<Split> one = split_nodes(rows, nodes, options);
@@ -106,15 +133,55 @@ void check_nodes(const Recipe& recipe, bool bounded, bool unit) {
     }
 }
 
+// Two levels: the same for any number of threads; rows stand node by node, and centers are those of their rows.
+void check_growth(Bounding bounding) {
+    const Table table = make_table({"sparse", 300, 60, 5, 0.1});
+    const Sample<float, int32_t> sample(table, true);
+    Rows rows = sample.rows();
+    check(rows.inspect(2).fault == Fault::none, "the rows of a tree have a fault");
+    std::vector<int32_t> orders[2];
+    TreeGrower::Csr centers[2];
+    for (const int t : {0, 1}) {
+        SplitOptions options;
+        options.n_threads = 1 + 2 * t;
+        TreeGrower grower(rows, options);
+        const auto first = grower.split({{0, 300, 3, {60, 120}, 7}}, bounding, nullptr);
+        std::vector<TreeGrower::Node> nodes;
+        int64_t begin = 0;
+        for (const int64_t size : first.sizes) {
+            nodes.push_back({begin, size, 4, {size / 8, size - size / 8}, uint64_t(size)});
+            begin += size;
+        }
+        check(begin == 300, "children have not the rows of their parent");
+        const auto second = grower.split(nodes, bounding, nullptr);
+        begin = 0;
+        for (const int64_t size : second.sizes) begin += size;
+        check(begin == 300, "children have not the rows of their parents");
+        orders[t] = grower.order();
+        centers[t] = grower.take_centers();
+        check(int64_t(centers[t].indptr.size()) == 2 + int64_t(first.sizes.size() + second.sizes.size()),
+              "not as many centers as nodes");
+    }
+    check(orders[0] == orders[1] && centers[0].indptr == centers[1].indptr, "a tree depends on the number of threads");
+    for (int64_t e = 0; e < centers[0].indptr.back(); ++e)
+        check(centers[0].columns[e] == centers[1].columns[e] && centers[0].values[e] == centers[1].values[e],
+              "centers depend on the number of threads");
+    std::sort(orders[0].begin(), orders[0].end());
+    for (int32_t i = 0; i < 300; ++i) check(orders[0][i] == i, "a row is lost");
+}
+
 }  // namespace
 
 void check_tree() {
+    check_growth(Bounding::if_needed);
+    check_growth(Bounding::always);
     for (unsigned seed = 0; seed < 20; ++seed) {
         check_assignment(seed, 9, 3, {3, 3}, false, true);
         check_assignment(seed, 8, 3, {2, 3}, seed % 2, true);
         check_assignment(seed, 200, 7, {28, 29}, seed % 2, false);
-        check_assignment(seed, 300, 5, {1, 250}, seed % 2, false);
+        check_assignment(seed, 300, 16, {18, 19}, seed % 2, false);
     }
+    for (unsigned seed = 0; seed < 20; ++seed) check_assignment(seed, 300, 5, {1, 250}, seed % 2, false);
     check_assignment(1, 20000, 16, {1250, 1250}, false, false);
     check_assignment(2, 20000, 16, {1250, 1250}, true, false);
     const Recipe recipes[] = {

@@ -24,11 +24,12 @@ struct LaneSums {
             parts[g] += value * center;
         }
     }
-    [[gnu::always_inline]] void write(const T* halves, T* out) const {
+    [[gnu::always_inline]] void write(const T* scales, const T* halves, T* out) const {
         for (int g = 0; g < G; ++g) {
-            Vector<T, Bytes> half;
+            Vector<T, Bytes> scale, half;
+            __builtin_memcpy(&scale, scales + g * kWidth, Bytes);
             __builtin_memcpy(&half, halves + g * kWidth, Bytes);
-            const Vector<T, Bytes> score = parts[g] - half;
+            const Vector<T, Bytes> score = parts[g] * scale - half;
             __builtin_memcpy(out + g * kWidth, &score, Bytes);
         }
     }
@@ -46,6 +47,7 @@ template <bool Far, int Bytes, int G, class V, class T>
     const int32_t* const features = block.features;
     const V* const values = block.values;
     const T* const centers = table.column(0) + from;
+    const T* const scales = table.scales.data() + from;
     const T* const halves = table.halves.data() + from;
     const int64_t last = block.begin[block.n];
     auto at = [&](int64_t e) __attribute__((always_inline)) { return centers + int64_t(features[e]) * lanes; };
@@ -71,8 +73,8 @@ template <bool Far, int Bytes, int G, class V, class T>
         if (a < end_a) one.add(T(values[a]), at(a));
         if (b < end_b) other.add(T(values[b]), at(b));
         if (kTwo) one.join(one_odd), other.join(other_odd);
-        one.write(halves, out + i * lanes + from);
-        if (both) other.write(halves, out + (i + 1) * lanes + from);
+        one.write(scales, halves, out + i * lanes + from);
+        if (both) other.write(scales, halves, out + (i + 1) * lanes + from);
     }
 }
 
@@ -95,6 +97,53 @@ template <class V, class T>
         scores_of<true>(block, table, out);
     else
         scores_of<false>(block, table, out);
+}
+
+template <class V, class T>
+[[gnu::always_inline]] inline void add_rows(const NodeBlock<V>& block, const int32_t* labels, const double* times,
+                                            LaneTable<T>& table) {
+    const int64_t lanes = table.lanes(), last = block.begin[block.n];
+    const int32_t* const features = block.features;
+    const V* const values = block.values;
+    const bool far = table.size() * int64_t(sizeof(T)) > kNear;
+    for (int64_t i = 0; i < block.n; ++i) {
+        T* const sums = table.column(0) + labels[i];
+        const T weight = times ? T(times[i]) : T(1);
+        const int64_t begin = block.begin[i], end = block.begin[i + 1];
+        if (far)
+            for (int64_t e = end; e < std::min(last, end + (end - begin)); ++e)
+                __builtin_prefetch(table.column(0) + features[e] * lanes + labels[i + 1 < block.n ? i + 1 : i], 1);
+        for (int64_t e = begin; e < end; ++e) sums[features[e] * lanes] += weight * T(values[e]);
+    }
+}
+
+// Squares of a few columns are added up in T, then in double.
+template <class T>
+[[gnu::always_inline]] inline void norms2_of(const LaneTable<T>& table, double* out) {
+    constexpr int64_t kColumns = 64;
+    constexpr int kWidth = int(16 / sizeof(T));
+    const int lanes = table.lanes();
+    std::fill_n(out, lanes, 0.0);
+    for (int64_t first = 0; first < table.n_columns(); first += kColumns) {
+        const int64_t end = std::min(table.n_columns(), first + kColumns);
+        for (int from = 0; from < lanes; from += kWidth) {
+            T sums[kWidth] = {};
+            for (int64_t c = first; c < end; ++c) {
+                const T* const at = table.column(c) + from;
+                for (int lane = 0; lane < kWidth; ++lane) sums[lane] += at[lane] * at[lane];
+            }
+            for (int lane = 0; lane < kWidth; ++lane) out[from + lane] += double(sums[lane]);
+        }
+    }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void join_columns(const LaneTable<T>& table, int64_t first, int64_t end,
+                                                LaneTable<T>& into) {
+    const T* const from = table.column(first);
+    T* const to = into.column(first);
+    const int64_t n = (end - first) * table.lanes();
+    for (int64_t at = 0; at < n; ++at) to[at] += from[at];
 }
 
 // Products of a number per row and one per lane: the difference of two lanes has the order of the former.
@@ -127,6 +176,37 @@ void lane_scores(const NodeBlock<float>& block, const LaneTable<double>& table, 
 FOR_EACH_PROCESSOR
 void lane_scores(const NodeBlock<double>& block, const LaneTable<double>& table, double* out) {
     scores_near_or_far(block, table, out);
+}
+
+FOR_EACH_PROCESSOR
+void lane_add(const NodeBlock<float>& block, const int32_t* labels, const double* times, LaneTable<float>& table) {
+    add_rows(block, labels, times, table);
+}
+FOR_EACH_PROCESSOR
+void lane_add(const NodeBlock<double>& block, const int32_t* labels, const double* times, LaneTable<float>& table) {
+    add_rows(block, labels, times, table);
+}
+FOR_EACH_PROCESSOR
+void lane_add(const NodeBlock<float>& block, const int32_t* labels, const double* times, LaneTable<double>& table) {
+    add_rows(block, labels, times, table);
+}
+FOR_EACH_PROCESSOR
+void lane_add(const NodeBlock<double>& block, const int32_t* labels, const double* times, LaneTable<double>& table) {
+    add_rows(block, labels, times, table);
+}
+
+FOR_EACH_PROCESSOR
+void lane_norms2(const LaneTable<float>& table, double* out) { norms2_of(table, out); }
+FOR_EACH_PROCESSOR
+void lane_norms2(const LaneTable<double>& table, double* out) { norms2_of(table, out); }
+
+FOR_EACH_PROCESSOR
+void lane_join(const LaneTable<float>& table, int64_t first, int64_t end, LaneTable<float>& into) {
+    join_columns(table, first, end, into);
+}
+FOR_EACH_PROCESSOR
+void lane_join(const LaneTable<double>& table, int64_t first, int64_t end, LaneTable<double>& into) {
+    join_columns(table, first, end, into);
 }
 
 FOR_EACH_PROCESSOR

@@ -11,7 +11,7 @@
 #include "core/huge.hpp"
 #include "core/parallel.hpp"
 #include "core/rows.hpp"
-#include "tree/column_bits.hpp"
+#include "tree/column_marks.hpp"
 
 namespace sparsecluster {
 
@@ -32,6 +32,8 @@ public:
     // Above so many entries, and at least one for each column, rows are read where they are.
     static constexpr int64_t kMostCopied = int64_t(1) << 22;
 
+    static constexpr int64_t kAhead = 16;  // rows that are asked for before they are copied
+
     // With so many entries per column, on average, columns keep their numbers.
     static constexpr int64_t kFullColumns = 16;
 
@@ -41,8 +43,10 @@ public:
             [&](const auto& matrix) {
                 n_entries_ = 0;
                 for (int64_t i = 0; i < n; ++i) n_entries_ += matrix.row(ids[i]).size;
-                copied_ = n_entries_ <= kMostCopied || n_entries_ < matrix.n_features;
+                const bool large = n_entries_ > kMostCopied && n_entries_ >= matrix.n_features;
                 renumbered_ = n_entries_ < kFullColumns * matrix.n_features;
+                in_place_ = (large || !renumbered_) && stands_in_place(matrix);
+                copied_ = !in_place_ && !large;
                 n_columns_ = matrix.n_features;
                 if (copied_ && renumbered_)
                     copy(matrix);
@@ -57,6 +61,12 @@ public:
     int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
     // Of a column that occurs.
     int32_t local(int32_t column) const { return copied_ && renumbered_ ? numbers_[column] : column; }
+    // Ascending: the columns of the matrix that local ones stand for.
+    std::vector<int32_t> columns() const {
+        std::vector<int32_t> all(n_columns_);
+        for (int64_t local = 0; local < n_columns_; ++local) all[local] = column(local);
+        return all;
+    }
     double norm2(int64_t i) const { return rows_->norm2()[ids_[i]]; }
     int64_t n_blocks() const { return (n_ + kBlock - 1) / kBlock; }
 
@@ -78,6 +88,7 @@ public:
     template <class Work>
     void rows(int64_t first, int64_t n, const Work& work) const {
         if (copied_) return work(NodeBlock<V>{first, n, begin_.data() + first, features_.get(), values_.get()});
+        if (in_place_) return work(NodeBlock<V>{first, n, own_.indptr + first, own_.features, own_.values});
         static thread_local std::vector<int64_t> begin;
         static thread_local std::vector<int32_t> features;
         static thread_local std::vector<V> values;
@@ -107,32 +118,60 @@ private:
             rows_->matrix());
     }
 
+    // Whether the rows are all those of the matrix, whose arrays are as a block has them.
+    template <class I>
+    bool stands_in_place(const Matrix<V, I>& matrix) {
+        if constexpr (!std::is_same_v<I, int32_t>) {
+            return false;
+        } else {
+            if (n_ != matrix.n_rows || !matrix.indptr || matrix.selected) return false;
+            for (int64_t i = 0; i < n_; ++i)
+                if (ids_[i] != i) return false;
+            own_ = matrix;
+            return std::find(matrix.values + matrix.indptr[0], matrix.values + matrix.indptr[n_], V(0)) ==
+                   matrix.values + matrix.indptr[n_];
+        }
+    }
+
+    // Asks for a row of the matrix to be brought into the cache, to its last entry.
+    template <class I>
+    void ask_for(const Matrix<V, I>& matrix, int64_t i) const {
+        const auto row = matrix.row(ids_[i]);
+        if (row.size == 0) return;
+        for (int64_t e = 0; e < row.size; e += 16) __builtin_prefetch(row.features + e), __builtin_prefetch(row.values + e);
+        __builtin_prefetch(row.features + row.size - 1), __builtin_prefetch(row.values + row.size - 1);
+    }
+
     template <class I>
     void copy(const Matrix<V, I>& matrix) {
         if (int64_t(numbers_.size()) < matrix.n_features) numbers_.resize(matrix.n_features);
         occurring_.reserve(matrix.n_features);
         begin_.resize(n_ + 1);
         begin_[0] = 0;
-        features_.reserve(n_entries_), values_.reserve(n_entries_);
+        features_.reserve(n_entries_ + 1), values_.reserve(n_entries_ + 1);
         int64_t at = 0;
+        int32_t* const features = features_.get();
+        V* const values = values_.get();
         for (int64_t i = 0; i < n_; ++i) {
+            ask_for(matrix, std::min(i + kAhead, n_ - 1));
             const auto row = matrix.row(ids_[i]);
             for (int64_t e = 0; e < row.size; ++e) {
-                if (row.values[e] == 0) continue;
                 const auto feature = int32_t(row.features[e]);
-                occurring_.mark(feature);
-                features_[at] = feature;
-                values_[at++] = row.values[e];
+                features[at] = feature, values[at] = row.values[e];
+                const bool there = row.values[e] != 0;
+                if (there) occurring_.mark(feature);
+                at += there;
             }
             begin_[i + 1] = at;
         }
         columns_.clear();
-        occurring_.take([&](int32_t column) {
+        occurring_.take([&](int64_t column) {
             numbers_[column] = int32_t(columns_.size());
-            columns_.push_back(column);
+            columns_.push_back(int32_t(column));
         });
         n_columns_ = int64_t(columns_.size());
-        for (int64_t e = 0; e < at; ++e) features_[e] = numbers_[features_[e]];
+        const int32_t* const numbers = numbers_.data();
+        for (int64_t e = 0; e < at; ++e) features[e] = numbers[features[e]];
     }
 
     template <class I>
@@ -160,10 +199,11 @@ private:
     const Rows* rows_ = nullptr;
     const int32_t* ids_ = nullptr;
     int64_t n_ = 0, n_entries_ = 0, n_columns_ = 0;
-    bool copied_ = false, renumbered_ = false;
+    bool in_place_ = false, copied_ = false, renumbered_ = false;
+    Matrix<V, int32_t> own_;        // where rows stand in place
     std::vector<int32_t> columns_;  // ascending
     std::vector<int32_t> numbers_;  // per column of the matrix: its number in the node, where it occurs
-    ColumnBits occurring_;
+    ColumnMarks occurring_;
     std::vector<int64_t> begin_;
     HugeBuffer<int32_t> features_;
     HugeBuffer<V> values_;

@@ -1,104 +1,106 @@
-// Sums of the rows of clusters, and the same as sparse vectors: work follows the entries of the rows.
+// Sums of the rows of each cluster of a node, in the lanes of a table that rows are scored with as it is. Large nodes are
+// summed in a few parts, which their entries alone decide, and the parts are added up: threads change no bit.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "core/huge.hpp"
-#include "tree/node_rows.hpp"
+#include "core/parallel.hpp"
+#include "tree/lanes.hpp"
+#include "tree/node_points.hpp"
 
 namespace sparsecluster {
 
-// A sparse vector in the columns of a node, without zeros.
-struct LocalVector {
-    HugeBuffer<int32_t> columns;
-    HugeBuffer<double> values;
-    int64_t size = 0;
-    double norm2 = 0;
-    bool ascending = true;
-
-    // Room for so many, of which none is there yet.
-    void reserve(int64_t most) {
-        columns.reserve(most), values.reserve(most);
-        size = 0, norm2 = 0;
-    }
-};
-
+template <class V, class T>
 class NodeSums {
 public:
-    void reset(int k, int64_t n_columns) {
-        n_columns_ = n_columns;
-        if (totals_.reserve(k * n_columns)) std::fill_n(totals_.get(), totals_.capacity(), 0.0);
-        if (seen_.reserve(k * n_columns)) std::fill_n(seen_.get(), seen_.capacity(), uint8_t(0));
-        columns_.reserve(k * (n_columns + 1));
-        sizes_.assign(k, 0);
-        all_.assign(k, 0);
+    LaneTable<T> table;
+
+    // No rows yet, and nothing that is known of labels.
+    void reset(const NodePoints<V>& points, int k) {
+        const int lanes = lanes_for<T>(k);
+        const int64_t n_columns = points.rows.n_columns();
+        table.reserve(n_columns, lanes);
+        n_parts_ = std::clamp<int64_t>(points.rows.n_entries() / (kEntriesPerCell * n_columns * lanes + 1), 1, kMostParts);
+        summed_.clear();
     }
-    // Takes all rows out of a cluster; it will get about so many entries.
-    void clear(int c, int64_t n_entries) {
-        double* const totals = totals_.get() + c * n_columns_;
-        uint8_t* const seen = seen_.get() + c * n_columns_;
-        const int32_t* const columns = columns_.get() + c * (n_columns_ + 1);
-        if (all_[c]) std::fill_n(totals, n_columns_, 0.0);
-        for (int64_t j = 0; j < sizes_[c]; ++j) totals[columns[j]] = 0, seen[columns[j]] = 0;
-        sizes_[c] = 0;
-        all_[c] = kFew * n_entries >= n_columns_;
-    }
-    // Adds a row that often.
-    template <class V>
-    void add(int c, const NodeBlock<V>& rows, int64_t i, double times) {
-        double* const totals = totals_.get() + c * n_columns_;
-        const int32_t* const features = rows.features;
-        const V* const values = rows.values;
-        const int64_t end = rows.begin[i + 1];
-        if (all_[c]) {
-            for (int64_t e = rows.begin[i]; e < end; ++e) totals[features[e]] += times * double(values[e]);
-            return;
+    void forget_labels() { summed_.clear(); }
+
+    // Centers to start from: a row per lane.
+    void set_rows(const NodePoints<V>& points, const std::vector<int64_t>& rows) {
+        table.clear();
+        for (size_t c = 0; c < rows.size(); ++c) {
+            const auto lane = int32_t(c);
+            points.rows.rows(rows[c], 1, [&](const NodeBlock<V>& row) { lane_add(row, &lane, nullptr, table); });
         }
-        uint8_t* const seen = seen_.get() + c * n_columns_;
-        int32_t* const columns = columns_.get() + c * (n_columns_ + 1);
-        int64_t size = sizes_[c];
-        for (int64_t e = rows.begin[i]; e < end; ++e) {
-            const int32_t column = features[e];
-            columns[size] = column;
-            size += 1 - seen[column];
-            seen[column] = 1;
-            totals[column] += times * double(values[e]);
-        }
-        sizes_[c] = size;
+        forget_labels();
     }
-    void list(int c, LocalVector& out) const {
-        const double* const totals = totals_.get() + c * n_columns_;
-        const int32_t* const columns = columns_.get() + c * (n_columns_ + 1);
-        const int64_t n = all_[c] ? n_columns_ : sizes_[c];
-        out.reserve(n + 1);
-        out.ascending = all_[c];
-        int64_t size = 0;
-        for (int64_t j = 0; j < n; ++j) {
-            const int32_t column = all_[c] ? int32_t(j) : columns[j];
-            const double total = totals[column];
-            out.columns[size] = column, out.values[size] = total;
-            size += total != 0;
-        }
-        double norm2 = 0;
-        for (int64_t j = 0; j < size; ++j) norm2 += out.values[j] * out.values[j];
-        out.size = size, out.norm2 = norm2;
+
+    // The sums of the first of every `step` blocks of rows; nothing is known of labels then.
+    void sum_some(const NodePoints<V>& points, const std::vector<int32_t>& labels, int64_t step) {
+        table.clear();
+        for (int64_t block = 0; block < points.rows.n_blocks(); block += step)
+            points.rows.block(block, [&](const NodeBlock<V>& rows) { add_rows(points, rows, labels, table); });
+        forget_labels();
     }
-    // All zero again, as `reset` expects it.
-    void release(int k) {
-        for (int c = 0; c < k; ++c) clear(c, 0), all_[c] = 0;
+
+    // Only rows that moved are taken out and put in, where few did: what rounding leaves behind stays until most move.
+    void sum(const NodePoints<V>& points, const std::vector<int32_t>& labels) {
+        int64_t moved = points.size();
+        if (!summed_.empty()) {
+            moved = 0;
+            for (int64_t i = 0; i < points.size(); ++i) moved += labels[i] != summed_[i];
+        }
+        if (n_parts_ > 1) parts_.resize(kMostParts);
+        const bool anew = 2 * moved >= points.size();
+        const int64_t n_blocks = points.rows.n_blocks();
+        parallel_blocks(n_parts_, points.n_threads, [&](int64_t part, int) {
+            LaneTable<T>& into = n_parts_ > 1 ? parts_[part] : table;
+            if (n_parts_ > 1) into.reserve(table.n_columns(), table.lanes());
+            if (anew) into.clear();
+            for (int64_t block = n_blocks * part / n_parts_; block < n_blocks * (part + 1) / n_parts_; ++block)
+                points.rows.block(block, [&](const NodeBlock<V>& rows) {
+                    if (anew)
+                        add_rows(points, rows, labels, into);
+                    else
+                        move_rows(points, rows, labels, into);
+                });
+        });
+        summed_ = labels;
+        if (n_parts_ > 1) join_parts(points.n_threads);
     }
 
 private:
-    static constexpr int64_t kFew = 2;  // columns per entry up to which all are looked at
+    static constexpr int64_t kEntriesPerCell = 2, kMostParts = 4, kColumns = 4096;
 
-    HugeBuffer<double> totals_;         // clusters x columns
-    HugeBuffer<uint8_t> seen_;          // the same: whether a column is listed
-    HugeBuffer<int32_t> columns_;       // per cluster: the columns of its rows, in the order in which they came
-    std::vector<int64_t> sizes_;        // and how many these are
-    std::vector<char> all_;             // per cluster: whether columns are not listed, because most of them occur
-    int64_t n_columns_ = 0;
+    void add_rows(const NodePoints<V>& points, const NodeBlock<V>& rows, const std::vector<int32_t>& labels,
+                  LaneTable<T>& into) const {
+        lane_add(rows, labels.data() + rows.first, points.weights.empty() ? nullptr : points.weights.data() + rows.first,
+                 into);
+    }
+    void move_rows(const NodePoints<V>& points, const NodeBlock<V>& rows, const std::vector<int32_t>& labels,
+                   LaneTable<T>& into) const {
+        for (int64_t j = 0; j < rows.n; ++j) {
+            const int64_t i = rows.first + j;
+            if (labels[i] == summed_[i]) continue;
+            const NodeBlock<V> row{i, 1, rows.begin + j, rows.features, rows.values};
+            const double added = points.weight(i), removed = -added;
+            lane_add(row, &summed_[i], &removed, into);
+            lane_add(row, &labels[i], &added, into);
+        }
+    }
+    void join_parts(int n_threads) {
+        parallel_blocks((table.n_columns() + kColumns - 1) / kColumns, n_threads, [&](int64_t block, int) {
+            const int64_t first = block * kColumns, end = std::min(table.n_columns(), first + kColumns);
+            std::copy(parts_[0].column(first), parts_[0].column(end), table.column(first));
+            for (int64_t part = 1; part < n_parts_; ++part) lane_join(parts_[part], first, end, table);
+        });
+    }
+
+    int64_t n_parts_ = 1;
+    std::vector<LaneTable<T>> parts_;
+    std::vector<int32_t> summed_;  // the labels that the sums are of; empty for none
 };
 
 }  // namespace sparsecluster

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/centers.hpp"
@@ -11,13 +12,19 @@
 
 namespace sparsecluster {
 
+// Whether children have sizes within the bounds, and there are as many as asked for: never, only where there would be one
+// child or sizes out of bounds without, or always.
+enum class Bounding { none, if_needed, always };
+
 struct NodeTask {
     const int32_t* rows = nullptr;
     int64_t n_rows = 0;
     int n_children = 2;
-    bool bounded = false;  // children have sizes within the bounds, and there are as many as asked for
+    Bounding bounding = Bounding::none;
     SizeBounds bounds;
     uint64_t seed = 0;
+
+    bool bounded() const { return bounding == Bounding::always; }
 };
 
 struct SplitOptions {
@@ -29,7 +36,6 @@ struct SplitOptions {
     double shift_tol = -1;   // stop when the squared shifts of the centers add up to no more than this
     const double* weights = nullptr;
     int n_threads = 1;
-    std::function<void(int64_t)> on_rows;  // called with the number of rows of the nodes done; may be empty
 };
 
 // Children that got no rows are left out: there are fewer where the node has fewer distinct rows.
@@ -41,8 +47,25 @@ struct Split {
     bool converged = false;
 };
 
-// All nodes share the threads: large ones one after the other, small ones one per thread. What becomes of a node
-// depends on its rows and its seed alone.
-std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& nodes, const SplitOptions& options);
+// Nodes split side by side. All share the threads: large ones one after the other, small ones one per thread. What
+// becomes of a node depends on its rows and its seed alone. Keeps its memory from call to call.
+class NodeSplitter {
+public:
+    NodeSplitter(const Rows& rows, const SplitOptions& options);
+    ~NodeSplitter();
+    // Calls done(node, split) for each, from any thread. Best within a TeamScope.
+    void split(const std::vector<NodeTask>& nodes, const std::function<void(int64_t, Split)>& done);
+
+    std::function<void(int64_t)> on_rows;  // called with the number of rows of the nodes done; may be empty
+
+private:
+    struct Workers;
+    const Rows& rows_;
+    const SplitOptions options_;
+    std::unique_ptr<Workers> workers_;
+};
+
+std::vector<Split> split_nodes(const Rows& rows, const std::vector<NodeTask>& nodes, const SplitOptions& options,
+                               const std::function<void(int64_t)>& on_rows = nullptr);
 
 }  // namespace sparsecluster

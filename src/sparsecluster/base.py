@@ -111,19 +111,22 @@ class SparseEstimator(BaseEstimator):
         return {name: self.__dict__.pop(name) for name in SET_BY_CHECKS if name in self.__dict__}
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
-        if not reset and self._needs_no_conversion(X):
+        if self._needs_no_conversion(X, reset=reset):
+            if reset:
+                self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = X.shape[1]
             return X
         return validate_data(self, X, reset=reset, **INPUT)
 
-    def _needs_no_conversion(self, X: Any) -> bool:
+    def _needs_no_conversion(self, X: Any, *, reset: bool) -> bool:
         """Whether scikit-learn's checks, which take longer than a small batch, would pass X on."""
         return (
             sp.issparse(X)
             and X.format == "csr"
             and X.dtype in (np.float32, np.float64)
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
+            and min(X.shape) > 0
+            and (reset or X.shape[1] == self.n_features_in_)
+            and (reset or not hasattr(self, "feature_names_in_"))
         )
 
     def _check_columns(self, rows: Rows, *, reset: bool) -> None:

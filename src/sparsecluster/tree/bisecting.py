@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from sparsecluster import _core
 from sparsecluster.kmeans.center_estimator import CenterEstimator
@@ -22,7 +21,14 @@ from sparsecluster.storage.fields import INTEGER, LABELS, NUMBER, SECONDS, TEXT
 from sparsecluster.tree.cluster_tree import INITS
 from sparsecluster.tree.forms import TreeForms
 from sparsecluster.tree.nodes import Tree, breadth_first
-from sparsecluster.tree.splitting import Grown, NodeSplit, Splitter, child_seeds, stacked
+from sparsecluster.tree.splitting import (
+    Grown,
+    NodeSplit,
+    Splitter,
+    child_seeds,
+    root_seed,
+    stacked,
+)
 
 STRATEGIES = ("biggest_inertia", "largest_cluster")
 
@@ -175,7 +181,7 @@ class BisectingKMeans(TreeForms, CenterEstimator):
         rows = self._rows_to_fit(X)
         weights = check_weights(sample_weight, rows)
         names = check_feature_names(feature_names, rows.n_features)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = root_seed(self.random_state)
         n_threads = effective_n_threads(self.n_threads)
         columns, metric = Columns.occurring(rows), self._measure(reset=True)
         points = rows if columns is None else columns.rows(rows, n_threads=n_threads)
@@ -326,7 +332,7 @@ class _Bisection:
         if one.split.n_children < 2:
             return []
         first = len(self.nodes)
-        seeds = child_seeds(one.seed, one.split.n_children)
+        seeds = child_seeds(np.array([one.seed]), np.array([one.split.n_children]))
         for child, seed in enumerate(seeds):
             rows = one.rows[one.split.labels == child]
             center = one.split.centers[[child]]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClusterMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sparsecluster.kmeans import centers as centers_
@@ -27,7 +26,7 @@ from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.fields import INTEGER, LABELS, NUMBER, SECONDS, TEXT
 from sparsecluster.tree.forms import TreeForms
 from sparsecluster.tree.plan import SizePlan
-from sparsecluster.tree.splitting import Splitter, grow
+from sparsecluster.tree.splitting import Splitter, grow, root_seed
 
 MOST_BRANCHES = 1024
 SMALL = 1 << 26  # bytes that any machine has
@@ -74,8 +73,9 @@ class ClusterTree(ClusterMixin, TreeForms):
     balanced : bool, default=True
         Whether the sizes of siblings differ by one row at most. The tree then has about as few
         leaves as `max_leaf_size` allows, and rows are divided among the children of a node so that
-        the cost is nearly the lowest for these sizes. Where a node has more than
-        1,024 rows per child, its centers are found with a sample of 512 or more per child.
+        the cost is the lowest for these sizes and centers, or nearly so in nodes of more than
+        2,048 rows. Where a node has more than 1,024 rows per child, its centers are found with a
+        sample of 512 or more per child.
         Without it a row goes to the nearest center, unless a child would get fewer than
         `min_leaf_size` rows or more than 7/8 of them.
     metric : {"euclidean", "cosine"}, default="cosine"
@@ -84,7 +84,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         With "cosine", whether rows that are zero are refused, or go anywhere that they fit (with
         `predict` to the first child).
     init : {"k-means++", "random"}, default="k-means++"
-        How the centers of a split start: with k-means++ on 8 rows per child, or with any rows.
+        How the centers of a split start: with k-means++ on 4 rows per child, or with any rows.
     n_init : int, default=1
         Runs per split, of which the one of the lowest cost is kept.
     max_iter : int, default=20
@@ -241,7 +241,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         names = check_feature_names(feature_names, rows.n_features)
         plan = self._plan()
         plan.check(rows.n_rows)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = root_seed(self.random_state)
         n_threads = effective_n_threads(self.n_threads)
         columns = Columns.occurring(rows)
         points = rows if columns is None else columns.rows(rows, n_threads=n_threads)

@@ -86,27 +86,35 @@ class Tree:
         """Of the deepest leaf."""
         return int(self.levels.max())
 
+    def _of_levels(self) -> list[slice]:
+        """The nodes of each level."""
+        found, end = [slice(0, 1)], 1
+        while end < self.n_nodes:
+            begin, end = end, int(np.searchsorted(self.parents, end))
+            found.append(slice(begin, end))
+        return found
+
     @cached_property
     def levels(self) -> np.ndarray:
         levels = np.zeros(self.n_nodes, dtype=np.int32)
-        for node in range(1, self.n_nodes):
-            levels[node] = levels[self.parents[node]] + 1
+        for level, nodes in enumerate(self._of_levels()):
+            levels[nodes] = level
         return levels
 
     @cached_property
     def n_leaves_below(self) -> np.ndarray:
         below = (self.n_children == 0).astype(np.int32)
-        for node in range(self.n_nodes - 1, 0, -1):
-            below[self.parents[node]] += below[node]
+        for nodes in self._of_levels()[:0:-1]:
+            np.add.at(below, self.parents[nodes], below[nodes])
         return below
 
     @cached_property
     def first_leaves(self) -> np.ndarray:
-        first = np.zeros(self.n_nodes, dtype=np.int32)
-        for node in np.flatnonzero(self.n_children):
-            children = self.children(node)
-            ends = first[node] + np.cumsum(self.n_leaves_below[children])
-            first[children] = ends - self.n_leaves_below[children]
+        first, below = np.zeros(self.n_nodes, dtype=np.int32), self.n_leaves_below
+        for nodes in self._of_levels()[1:]:
+            parents, before = self.parents[nodes], np.cumsum(below[nodes]) - below[nodes]
+            eldest = self.first_children[parents] - nodes.start
+            first[nodes] = first[parents] + before - before[eldest]
         return first
 
     @cached_property

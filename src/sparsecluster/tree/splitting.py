@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_random_state
 
 from sparsecluster import _core
-from sparsecluster.rows.rows import MAX_INDEX, Rows
+from sparsecluster.rows.rows import MAX_INDEX, Rows, mapped_csr
 from sparsecluster.tree.nodes import Tree
 from sparsecluster.tree.plan import SizePlan
 
@@ -58,27 +59,14 @@ class Splitter:
     shift_tol: float
     n_threads: int
 
-    def split(
-        self,
-        members: list[np.ndarray],
-        seeds: np.ndarray,
-        n_children: Any = 2,
-        bounds: tuple[np.ndarray, np.ndarray] | None = None,
-        progress: Callable[[int], Any] | None = None,
-    ) -> list[NodeSplit]:
-        """Each node in so many children, or fewer where it has fewer distinct rows; with bounds on
-        their sizes always in as many."""
-        none = np.zeros(len(members), dtype=np.int64)
-        lower, upper = (none, none) if bounds is None else bounds
+    def split(self, members: list[np.ndarray], seeds: np.ndarray) -> list[NodeSplit]:
+        """Each node in two, or whole where all its rows are the same."""
+        ends = np.cumsum([len(rows) for rows in members])
         found = _core.split_nodes(
             self.rows.core,
             np.concatenate(members),
-            np.concatenate([[0], np.cumsum([len(rows) for rows in members])]),
-            np.broadcast_to(np.asarray(n_children, dtype=np.int32), len(members)).copy(),
-            lower.astype(np.int64),
-            upper.astype(np.int64),
+            np.concatenate([[0], ends]),
             seeds,
-            bounds is not None,
             self.unit,
             self.init == "k-means++",
             self.n_init,
@@ -87,9 +75,7 @@ class Splitter:
             self.shift_tol,
             self.weights,
             self.n_threads,
-            progress,
         )
-        ends = np.cumsum([len(rows) for rows in members])
         labels = np.split(found["labels"], ends[:-1])
         last = np.cumsum(found["n_children"])
         costs = np.split(found["costs"], last[:-1])
@@ -106,24 +92,34 @@ class Splitter:
     def _centers(self, found: dict[str, np.ndarray], first: int, end: int) -> sp.csr_array:
         indptr = found["indptr"][first : end + 1]
         part = slice(int(indptr[0]), int(indptr[-1]))
-        centers: Any = sp.csr_array((end - first, self.rows.n_features), dtype=np.float64)
-        # As they are: there are many nodes, and a constructor would check and copy each.
-        centers.data, centers.indices = found["values"][part], found["columns"][part]
-        centers.indptr = indptr - indptr[0]
-        return centers
+        # As they are: there are many nodes, and scipy would check and copy each.
+        return mapped_csr(
+            indptr - indptr[0], found["columns"][part], found["values"][part], self.rows.n_features
+        )
+
+    def grower(self) -> _core.TreeGrower:
+        """A tree of the rows, of which the root is known."""
+        return _core.TreeGrower(
+            self.rows.core,
+            self.unit,
+            self.init == "k-means++",
+            self.n_init,
+            self.max_iter,
+            self.cost_tol,
+            self.weights,
+            self.n_threads,
+        )
 
     def root(self) -> tuple[sp.csr_array, float]:
         """The center of all rows, and their cost."""
-        rows, norm2 = self.rows, self.rows.core.norm2
-        weights = np.ones(rows.n_rows) if self.weights is None else self.weights
-        total = np.asarray(rows.matrix.T @ weights, dtype=np.float64).reshape(1, -1)
-        length = np.sqrt((total**2).sum())
-        divisor = length if self.unit else weights.sum()
-        center = sp.csr_array(total / divisor if divisor > 0 else total)
-        squares = float(weights @ norm2)
-        if self.unit:
-            return center, max(squares + float(weights.sum()) - 2 * length, 0.0)
-        return center, max(squares - length**2 / divisor, 0.0)
+        grower = self.grower()
+        cost = grower.root_cost
+        return self.centers_of(grower), cost
+
+    def centers_of(self, grower: _core.TreeGrower) -> sp.csr_array:
+        """Those of all nodes, which are taken away from it."""
+        indptr, columns, values = grower.take_centers()
+        return mapped_csr(indptr, columns, values, self.rows.n_features)
 
     def exact_cost(self, center: sp.csr_array) -> float:
         """The cost of all rows with one center, where that is the result."""
@@ -137,46 +133,23 @@ class Splitter:
         return float(_core.own_cost(self.rows.core, core, labels, self.weights, self.n_threads))
 
 
-def child_seeds(seed: np.uint64, n_children: int) -> np.ndarray:
-    """Seeds of children, which follow from that of their parent (splitmix64)."""
+def root_seed(random_state: Any) -> int:
+    """The seed that all others follow from. A number is its own: to start a RandomState takes a
+    while."""
+    if isinstance(random_state, int | np.integer) and 0 <= random_state < 2**32:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def child_seeds(seeds: np.ndarray, n_children: np.ndarray) -> np.ndarray:
+    """Seeds of the children of nodes, which follow from those of their parents (splitmix64)."""
+    first = np.repeat(np.cumsum(n_children) - n_children, n_children)
+    number = (np.arange(len(first)) - first + 1).astype(np.uint64)
     with np.errstate(over="ignore"):
-        z = seed + np.arange(1, n_children + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = np.repeat(seeds, n_children) + number * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))
-
-
-def split_by_plan(
-    splitter: Splitter,
-    members: list[np.ndarray],
-    seeds: np.ndarray,
-    plan: SizePlan,
-    levels_below: int,
-    progress: Callable[[int], Any] | None,
-) -> list[NodeSplit]:
-    """Nodes of one level, with sizes that the plan allows."""
-    sizes = np.array([len(rows) for rows in members], dtype=np.int64)
-    n_children, lower, upper = plan.children(sizes, levels_below)
-    if plan.balanced:
-        return splitter.split(members, seeds, n_children, (lower, upper), progress)
-    # Most nodes keep wide bounds by themselves; then each row is with the nearest center.
-    found = splitter.split(members, seeds, n_children, None, progress)
-    wrong = [
-        i
-        for i, split in enumerate(found)
-        if split.n_children < 2 or split.sizes.min() < lower[i] or split.sizes.max() > upper[i]
-    ]
-    if wrong:
-        again = splitter.split(
-            [members[i] for i in wrong],
-            seeds[wrong],
-            n_children[wrong],
-            (lower[wrong], upper[wrong]),
-            progress,
-        )
-        for i, split in zip(wrong, again, strict=True):
-            found[i] = split
-    return found
 
 
 def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]) -> Grown:
@@ -185,51 +158,48 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     `told(level, n_nodes, rows done of the level, rows of the level)` is called now and then.
     """
     n_rows = splitter.rows.n_rows
-    root_center, root_cost = splitter.root()
-    parents, centers, costs = [-1], [root_center], [root_cost]
-    sizes = [n_rows]
-    level = [(0, np.arange(n_rows, dtype=np.int32), np.uint64(seed))]
-    members = {0: level[0][1]}
+    grower = splitter.grower()
     n_levels = plan.height(n_rows)
-    depth = n_iter = 0
-    while to_split := [one for one in level if len(one[1]) > plan.max_leaf_size]:
-        total = sum(len(rows) for _, rows, _ in to_split)
+    depth = n_iter = n_nodes = 0
+    # Of the nodes of a level, which are ranges of rows that the core keeps in order.
+    begin, sizes = np.zeros(1, dtype=np.int64), np.array([n_rows])
+    seeds = np.array([seed], dtype=np.uint64)
+    parents, costs = [np.array([-1])], [np.zeros(1)]
+    all_sizes = [sizes]
+    while len(inner := np.flatnonzero(sizes > plan.max_leaf_size)):
+        total = int(sizes[inner].sum())
 
         def progress(
-            done: int, depth: int = depth, n: int = len(to_split), total: int = total
+            done: int, depth: int = depth, n: int = len(inner), total: int = total
         ) -> None:
             told(depth + 1, n, min(done, total), total)
 
-        splits = split_by_plan(
-            splitter,
-            [rows for _, rows, _ in to_split],
-            np.array([seed for _, _, seed in to_split], dtype=np.uint64),
-            plan,
-            n_levels - depth,
-            progress,
+        bounds = plan.children(sizes[inner], n_levels - depth)
+        n_children, of_children, child_costs, iterations = grower.split(
+            begin[inner], sizes[inner], *bounds, seeds[inner], plan.balanced, progress
         )
-        level = []
-        for (node, rows, node_seed), split in zip(to_split, splits, strict=True):
-            del members[node]
-            n_iter = max(n_iter, split.n_iter)
-            order = np.argsort(split.labels.astype(np.uint16), kind="stable")  # by digits: fast
-            parts = np.split(rows[order], np.cumsum(split.sizes)[:-1])
-            for part, one in zip(parts, child_seeds(node_seed, len(parts)), strict=True):
-                members[len(parents)] = part
-                level.append((len(parents), part, one))
-                parents.append(node)
-                sizes.append(len(part))
-            centers.append(split.centers)
-            costs.extend(split.costs.tolist())
+        ends_before = np.cumsum(sizes[inner]) - sizes[inner]
+        begin = np.repeat(begin[inner] - ends_before, n_children)
+        begin += np.cumsum(of_children) - of_children
+        seeds = child_seeds(seeds[inner], n_children)
+        parents.append(np.repeat(n_nodes + inner, n_children))
+        n_nodes += len(sizes)
+        sizes = of_children
+        costs.append(child_costs)
+        all_sizes.append(sizes)
+        n_iter = max(n_iter, int(iterations.max()))
         depth += 1
-        told(depth, len(to_split), total, total)
-    if len(parents) == 1:
-        costs = [splitter.exact_cost(root_center)]
-    tree = Tree(np.array(parents), np.array(sizes))
+        told(depth, len(inner), total, total)
+    tree = Tree(np.concatenate(parents), np.concatenate(all_sizes))
     labels = np.empty(n_rows, dtype=np.int32)
-    for leaf, node in enumerate(tree.leaves):
-        labels[members[int(node)]] = leaf
-    return Grown(tree, stacked(centers), np.array(costs), labels, n_iter)
+    labels[grower.order()] = np.repeat(
+        np.arange(tree.n_leaves, dtype=np.int32), tree.sizes[tree.leaves]
+    )
+    costs[0][0] = grower.root_cost
+    centers = splitter.centers_of(grower)
+    if tree.n_nodes == 1:
+        costs[0][0] = splitter.exact_cost(centers)
+    return Grown(tree, centers, np.concatenate(costs), labels, n_iter)
 
 
 def stacked(parts: list[sp.csr_array]) -> sp.csr_array:
