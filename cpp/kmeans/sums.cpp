@@ -219,11 +219,23 @@ RowSums::Changes RowSums::members_of_changed(const int32_t* labels, const Change
     });
 }
 
+// Whether it is faster to read all rows of a file on the way than those that changed by themselves.
+static bool are_many(int64_t n_changed, int64_t n_rows) {
+    constexpr int64_t kOnTheWay = 200;
+    return n_changed * kOnTheWay > n_rows;
+}
+
+template <class Work>
+void RowSums::in_chunks(const int32_t* labels, int64_t n_rows, const Work& work) const {
+    rows_.in_chunks(n_rows, work, [&](int64_t begin, int64_t end) {
+        int64_t n_changed = 0;
+        for (int64_t i = begin; i < end; ++i) n_changed += labels[i] != labels_[i];
+        return are_many(n_changed, end - begin);
+    });
+}
+
 void RowSums::will_need(const Changes& changes, int64_t begin, int64_t end) const {
-    if (!rows_.streamed()) return;
-    // Pages hold several rows: where many changed all are asked for at once.
-    constexpr int64_t kFew = 16;
-    if (int64_t(changes.ids.size()) * kFew > end - begin) return rows_.will_need(begin, end);
+    if (!rows_.streamed() || are_many(int64_t(changes.ids.size()), end - begin)) return;
     for (const int64_t id : changes.ids) {
         const int64_t i = id >= 0 ? id : ~id;
         rows_.will_need(i, i + 1);
@@ -265,20 +277,17 @@ void RowSums::add_changes(const View& view, const Changes& changes, int64_t k, c
     });
 }
 
-template <class Visit>
-void RowSums::add_up(const Changes& changes, const SumScales& scales, int n_threads, const Visit& visit) {
+template <class View, class Visit>
+void RowSums::add_up(const View& view, const Changes& changes, const SumScales& scales, int n_threads,
+                     const Visit& visit) {
     if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks(n_clusters_, n_threads, [&](int64_t k, int thread) {
-                Scratch& scratch = scratches_[thread];
-                const bool changed = changes.begin[k] < changes.begin[k + 1];
-                if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
-                if (changed) add_changes(view, changes, k, scales, scratch, thread == 0);
-                visit(k, changed, scratch);
-            });
-        },
-        rows_.matrix());
+    parallel_blocks(n_clusters_, n_threads, [&](int64_t k, int thread) {
+        Scratch& scratch = scratches_[thread];
+        const bool changed = changes.begin[k] < changes.begin[k + 1];
+        if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
+        if (changed) add_changes(view, changes, k, scales, scratch, thread == 0);
+        visit(k, changed, scratch);
+    });
 }
 
 SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads) {

@@ -117,10 +117,13 @@ private:
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
         if (rows_.streamed()) {
             constexpr int64_t kBlock = 256;
-            for (int64_t i = 0; i < n_; ++i) {
-                if (i % kBlock == 0) rows_.read_ahead(i, i + kBlock), poll_interrupt();
-                potential_.set(i, measure_.one(row, i));
-            }
+            rows_.in_chunks(n_, [&](const auto& view, int64_t begin, int64_t end) {
+                parallel_blocks((end - begin + kBlock - 1) / kBlock, n_threads_, [&](int64_t b, int) {
+                    const int64_t first = begin + b * kBlock;
+                    for (int64_t i = first; i < std::min(end, first + kBlock); ++i)
+                        potential_.set(i, measure_one(row, i, view.row(i)));
+                });
+            });
         } else {
             std::vector<int32_t> all(n_);
             std::iota(all.begin(), all.end(), 0);
@@ -136,6 +139,13 @@ private:
             candidates_[c].row = drawn_[c];
             candidates_[c].survivors.clear();
         }
+    }
+
+    // A row of the matrix has its types; the compiler knows the others as well.
+    template <class AnyRow>
+    double measure_one(int64_t candidate, int64_t i, const AnyRow& row) const {
+        if constexpr (std::is_same_v<AnyRow, Row<V, I>>) return measure_.one(candidate, i, row);
+        return 0;
     }
 
     int64_t gain_of(int64_t i, double distance2) const {
@@ -285,7 +295,7 @@ private:
             state.survivors.resize(candidates_.size());
             for (Survivors& survivors : state.survivors) survivors.clear();
         }
-        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double excess, int thread) {
+        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, const auto&, size_t c, double excess, int thread) {
             Survivors& survivors = states_[thread].survivors[c];
             survivors.rows.push_back(int32_t(i));
             survivors.most += potential_.weight(i) * excess;
@@ -312,8 +322,8 @@ private:
         std::vector<char> full(n_candidates * states_.size(), 0);
         for (auto& of_thread : trials)
             for (Trial& trial : of_thread) trial.gain = 0;
-        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double, int thread) {
-            const double distance2 = measure_.one(drawn_[c], i);
+        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, const auto& row, size_t c, double, int thread) {
+            const double distance2 = measure_one(drawn_[c], i, row);
             if (distance2 >= potential_.distance2(i)) return;
             Trial& trial = trials[thread][c];
             trial.gain += gain_of(i, distance2);
@@ -340,8 +350,8 @@ private:
             return;
         }
         trials.clear();
-        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double, int) {
-            if (c == winner) potential_.set(i, std::min(potential_.distance2(i), measure_.one(best_.row, i)));
+        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, const auto& row, size_t c, double, int) {
+            if (c == winner) potential_.set(i, std::min(potential_.distance2(i), measure_one(best_.row, i, row)));
         });
         potential_.refresh();
     }

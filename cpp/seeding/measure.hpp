@@ -45,7 +45,7 @@ public:
                 for (int64_t e = 0; e < other.size; ++e)
                     product += spread[other.features[e]] * double(other.values[e]);
                 entries += other.size;
-                visit(portion, i, distance2(row, i, product));
+                visit(portion, i, distance2(row, i, product, other));
             }
             for (int64_t e = 0; e < candidate.size; ++e) spread[candidate.features[e]] = 0.0;
             read += entries;
@@ -53,9 +53,9 @@ public:
         return read;
     }
 
-    // The same of one row: the same products in the same order, without those with zero.
-    double one(int64_t row, int64_t i) const {
-        const auto candidate = view_.row(row), other = view_.row(i);
+    // The same of one row, whose entries are at hand: the same products in the same order, without those with zero.
+    double one(int64_t row, int64_t i, const Row<V, I>& other) const {
+        const auto candidate = view_.row(row);
         double product = 0;
         for (int64_t a = 0, b = 0; a < other.size && b < candidate.size;) {
             if (other.features[a] < candidate.features[b]) {
@@ -66,7 +66,7 @@ public:
                 product += double(candidate.values[b++]) * double(other.values[a++]);
             }
         }
-        return distance2(row, i, product);
+        return distance2(row, i, product, other);
     }
 
 private:
@@ -75,9 +75,9 @@ private:
     // Below this share of the norms a distance is computed directly, for its digits.
     static constexpr double kCancelled = 0x1p-20;
 
-    double distance2(int64_t row, int64_t i, double product) const {
+    double distance2(int64_t row, int64_t i, double product, const Row<V, I>& other) const {
         const double norms = rows_.norm2()[i] + rows_.norm2()[row], expanded = norms - 2 * product;
-        return expanded > kCancelled * norms ? expanded : direct_distance2(view_.row(i), view_.row(row));
+        return expanded > kCancelled * norms ? expanded : direct_distance2(other, view_.row(row));
     }
 
     const Rows& rows_;

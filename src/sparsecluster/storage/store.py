@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsecluster import _core
 from sparsecluster.formats.labels import indicator
 from sparsecluster.formats.source import Block, Labels, Source
 from sparsecluster.rows.recipe import Recipe, with_arrays
@@ -35,11 +36,12 @@ from sparsecluster.storage.store_files import (
     is_store,
     read_meta,
 )
-from sparsecluster.storage.store_writer import BY_BLOCKS
+from sparsecluster.storage.store_writer import ENTRIES, HEADER
 from sparsecluster.storage.tensors import NONSENSE
 
 CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
+DAMAGED_FILES = {"features_checksum": "indices.npy", "values_checksum": "data.npy"}
 # Others are read at opening.
 READ_LATER = {"indptr", "indices", "data", "norm2", "labels", "ids", "id_ends"}
 
@@ -68,8 +70,7 @@ class StoredRows(Rows):
         self.meta = meta
         self.arrays = arrays
         self._ids: np.ndarray | None = None
-        n_bytes = sum(arrays[name].nbytes for name in BY_BLOCKS)
-        self.streamed = n_bytes > available_memory() // 2
+        self.streamed, self.direct = _too_large(matrix)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_store, (self.path,)
@@ -99,30 +100,101 @@ class StoredRows(Rows):
 
     def checked(self) -> StoredRows:
         """The same rows, once they were compared with their checksums; that takes one pass."""
-        if self._core is not None:
-            return self
+        if self._core is None:
+            self._core = self.inspected(self, 0, len(self.meta["blocks"]))
+        return self
+
+    def part(self, first: int, last: int) -> StoredPart:
+        """The rows of the blocks from the first to before the last, by `meta["blocks"]`, as rows of
+        their own: nothing but what they need is read and compared with its checksums.
+        """
+        if not 0 <= first < last <= len(self.meta["blocks"]):
+            n_blocks = len(self.meta["blocks"])
+            raise ValueError(f"The store has no blocks {first} to {last - 1}, but {n_blocks}.")
+        return StoredPart(self, first, last)
+
+    def inspected(self, rows: StoredRows | StoredPart, first: int, last: int) -> _core.Rows:
+        """The view of some blocks in the core, once they were compared with their checksums."""
+        n_threads, arrays, meta = effective_n_threads(None), self.arrays, self.meta
+        ends = np.array([0, *meta["blocks"]], dtype=np.int64)
+        begin, end = int(ends[first]), int(ends[last])
+        entries = int(arrays["indptr"][begin]), int(arrays["indptr"][end])
+        whole = (first, last) == (0, len(meta["blocks"]))
+        if not (whole or self.files.verified):
+            self.files.verify_blocks("indptr", arrays, meta, first, last, n_threads)
+            self.files.verify_indptr(arrays["indptr"][begin : end + 1], *entries)
         try:
-            core = core_rows(self.matrix, chunk_bytes=CHUNK_BYTES if self.streamed else 0)
+            core = core_rows(rows.matrix, chunk_bytes=CHUNK_BYTES if rows.streamed else 0)
         except ValueError as error:
             raise damaged(self.path, str(error)) from None
-        if self.streamed:
-            for name in BY_BLOCKS:
+        if rows.streamed:
+            for name in ENTRIES:
                 self.files.read_as_asked(name)
-        n_threads = effective_n_threads(None)
+        if rows.direct:
+            sums = [meta["checksums"][name][first:last] for name in ENTRIES]
+            core.read_from(
+                tuple(self.files.descriptor(name) for name in ENTRIES),
+                tuple(HEADER + entries[0] * arrays[name].itemsize for name in ENTRIES),
+                ends[first + 1 : last + 1] - begin,
+                *(np.array(one, dtype=np.uint32) for one in sums),
+            )
         fault, row = core.inspect(n_threads)
+        if fault in DAMAGED_FILES:
+            raise damaged(self.path, f"{DAMAGED_FILES[fault]} is not as it was written")
         if fault != "none":
-            raise damaged(self.path, f"row {row} is not as it was written ({fault})")
-        self.files.verify(self.arrays, self.meta, n_threads)
-        self._core = core
-        return self
+            raise damaged(self.path, f"row {begin + row} is not as it was written ({fault})")
+        if whole:
+            self.files.verify(arrays, meta, n_threads, entries=not rows.direct)
+        elif not (rows.direct or self.files.verified):
+            for name in ENTRIES:
+                self.files.verify_blocks(name, arrays, meta, first, last, n_threads)
+        return core
+
+
+class StoredPart(Rows):
+    """Some blocks of a store, next to each other."""
+
+    in_file = True
+
+    def __init__(self, whole: StoredRows, first: int, last: int) -> None:
+        ends, arrays = [0, *whole.meta["blocks"]], whole.arrays
+        begin, end = ends[first], ends[last]
+        indptr = arrays["indptr"][begin : end + 1]
+        part = slice(int(indptr[0]), int(indptr[-1]))
+        if not 0 <= part.start <= part.stop <= len(arrays["indices"]):
+            raise damaged(whole.path, "indptr.npy is not as it was written")
+        indices, data = (arrays[name][part] for name in ENTRIES)
+        matrix = mapped_csr(indptr - indptr[0], indices, data, whole.n_features, keep_indptr=True)
+        known = Provenance(
+            feature_names=whole.feature_names, recipe=whole.recipe, first_row=begin
+        )
+        super().__init__(matrix, provenance=known)
+        self.streamed, self.direct = _too_large(matrix)
+        self._core = whole.inspected(self, first, last)
+        self._place = whole.path, first, last
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open_part, self._place
+
+
+def _open_part(path: Path, first: int, last: int) -> StoredPart:
+    return open_store(path).part(first, last)
+
+
+def _too_large(matrix: Any) -> tuple[bool, bool]:
+    """Whether entries are read front to back because they take much of the memory, and whether
+    they are read past the cache of the system because it cannot hold them."""
+    available, needed = available_memory(), matrix.indices.nbytes + matrix.data.nbytes
+    return needed > available // 2, needed > available // 5 * 4
 
 
 def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     """Open a store that :func:`convert` wrote.
 
-    The arrays are memory-mapped: opening takes no time, and a fit reads what it needs. When rows
-    are first used they are read once to be checked against the checksums that were written with
-    them: a fit from a damaged store is refused. A store may be replaced, as :func:`convert` does:
+    The arrays are memory-mapped: opening takes no time, and a fit reads what it needs; where the
+    store is larger than memory, block by block past the cache of the system. When rows are first
+    used they are read once to be checked against the checksums that were written with them: a fit
+    from a damaged store is refused. A store may be replaced, as :func:`convert` does:
     what is open stays as it was. Its files must not be changed in place; a process that uses one
     while it is cut off ends with SIGBUS.
 
@@ -159,7 +231,9 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
         raise StoreError(f"{given} is not a store. Make one with convert.") from None
     except OSError as error:
         raise StoreError(f"{given} cannot be read: {error.strerror}.") from None
-    if verify:
+    if verify and rows.direct:
+        rows.checked()
+    elif verify:
         rows.files.verify(rows.arrays, rows.meta, effective_n_threads(None))
     return rows
 

@@ -23,11 +23,12 @@ from sparsecluster.formats.source import ReadError
 from sparsecluster.rows.rows import MAX_INDEX
 from sparsecluster.rows.sharing import share_out
 from sparsecluster.storage.store_writer import (
-    BY_BLOCKS,
+    ENTRIES,
     FORMAT,
     HEADER,
     PIECE,
     VERSIONS,
+    by_blocks,
     meta_checksum,
     npy_header,
 )
@@ -140,20 +141,52 @@ class StoreFiles:
         if hasattr(mmap, "MADV_RANDOM"):
             self._arrays[name][1].madvise(mmap.MADV_RANDOM)
 
-    def verify(self, arrays: dict[str, np.ndarray], meta: dict[str, Any], n_threads: int) -> None:
-        """Read everything, and compare all checksums, once."""
+    def descriptor(self, name: str) -> int:
+        """Of the file of an array, which is open."""
+        return self._arrays[name][0]
+
+    def verify(
+        self,
+        arrays: dict[str, np.ndarray],
+        meta: dict[str, Any],
+        n_threads: int,
+        *,
+        entries: bool = True,
+    ) -> None:
+        """Read everything, and compare all checksums, once; without `entries`, all but theirs,
+        because who reads them does that, and their files stay open."""
         if self.verified:
             return
-        indptr = arrays["indptr"]
-        if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != meta["n_entries"]:
-            raise damaged(self._path, "indptr.npy is not as it was written")
-        for name, array in arrays.items():
-            parts = _parts(name, arrays, meta["blocks"])
-            crc = partial(_crc, self._arrays[name][0], array.itemsize, parts)
-            if share_out(crc, len(parts), n_threads) != meta["checksums"][name]:
-                raise damaged(self._path, f"{name}.npy is not as it was written")
+        self.verify_indptr(arrays["indptr"], 0, meta["n_entries"])
+        n_blocks = len(meta["blocks"])
+        names = arrays if entries else arrays.keys() - set(ENTRIES)
+        for name in sorted(names):
+            self.verify_blocks(name, arrays, meta, 0, n_blocks, n_threads)
         self.verified = True
-        self._opened.close()
+        if entries:
+            self._opened.close()
+
+    def verify_indptr(self, indptr: np.ndarray, first: int, last: int) -> None:
+        """Refuse pointers that do not ascend from the first entry to the last."""
+        if indptr[0] != first or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != last:
+            raise damaged(self._path, "indptr.npy is not as it was written")
+
+    def verify_blocks(
+        self,
+        name: str,
+        arrays: dict[str, np.ndarray],
+        meta: dict[str, Any],
+        first: int,
+        last: int,
+        n_threads: int,
+    ) -> None:
+        """Compare the checksums of these blocks of an array; all of it where it has but one."""
+        parts, sums = _parts(name, arrays, meta), meta["checksums"][name]
+        if name in by_blocks(meta["version"]):
+            parts, sums = parts[first:last], sums[first:last]
+        crc = partial(_crc, self._arrays[name][0], arrays[name].itemsize, parts)
+        if share_out(crc, len(parts), n_threads) != sums:
+            raise damaged(self._path, f"{name}.npy is not as it was written")
 
     def verify_between(
         self,
@@ -174,14 +207,18 @@ class StoreFiles:
                 raise damaged(self._path, f"{name}.npy is not as it was written")
 
 
-def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tuple[int, int]]:
+def _parts(
+    name: str, arrays: dict[str, np.ndarray], meta: dict[str, Any]
+) -> list[tuple[int, int]]:
     """Which elements each block has of an array, or all of them."""
-    array, indptr = arrays[name], arrays["indptr"]
-    if name in BY_BLOCKS:
-        cuts = [0, *(int(indptr[end]) for end in ends)]
+    ends = meta["blocks"]
+    if name not in by_blocks(meta["version"]):
+        cuts = [len(arrays[name])]
+    elif name in ENTRIES:
+        cuts = [int(arrays["indptr"][end]) for end in ends]
     else:
-        cuts = [0, len(array)]
-    return list(pairwise(cuts))
+        cuts = [end + (name == "indptr") for end in ends]  # which has one more, the first
+    return list(pairwise([0, *cuts]))
 
 
 def _crc(file: int, itemsize: int, parts: list[tuple[int, int]], number: int) -> int:
@@ -247,7 +284,7 @@ def _check(meta: dict[str, Any]) -> None:
 
 def _check_arrays(meta: dict[str, Any]) -> None:
     arrays, n_rows, n_entries = meta["arrays"], meta["n_rows"], meta["n_entries"]
-    checksums = meta["checksums"]
+    checksums, blockwise = meta["checksums"], by_blocks(meta["version"])
     described = isinstance(arrays, dict) and isinstance(checksums, dict)
     require(described and arrays.keys() == checksums.keys(), "arrays are not described")
     for name, about in arrays.items():
@@ -260,7 +297,7 @@ def _check_arrays(meta: dict[str, Any]) -> None:
             and _is_number(about[1], MOST_ENTRIES)
         )
         require(bool(fine), f"the array {name!r} cannot be")
-        sums, n_sums = checksums[name], len(meta["blocks"]) if name in BY_BLOCKS else 1
+        sums, n_sums = checksums[name], len(meta["blocks"]) if name in blockwise else 1
         fine = isinstance(sums, list) and len(sums) == n_sums and all(map(_is_number, sums))
         require(fine, f"the checksums of {name} cannot be")
     expected = {
