@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -251,7 +252,11 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
             }
         });
     };
-    if (!ids) return rows.in_chunks(n_ids, scan_between);
+    if (!ids) {
+        std::optional<TeamScope> team;
+        if (rows.streamed()) team.emplace(n_threads);  // for all chunks
+        return rows.in_chunks(n_ids, scan_between);
+    }
     std::visit([&](const auto& view) { scan_between(view, 0, n_ids); }, rows.matrix());
 }
 

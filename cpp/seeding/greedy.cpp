@@ -117,11 +117,12 @@ private:
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
         if (rows_.streamed()) {
             constexpr int64_t kBlock = 256;
+            measure_.prepare({row});
             rows_.in_chunks(n_, [&](const auto& view, int64_t begin, int64_t end) {
                 parallel_blocks((end - begin + kBlock - 1) / kBlock, n_threads_, [&](int64_t b, int) {
                     const int64_t first = begin + b * kBlock;
                     for (int64_t i = first; i < std::min(end, first + kBlock); ++i)
-                        potential_.set(i, measure_one(row, i, view.row(i)));
+                        potential_.set(i, measure_one(0, i, view.row(i)));
                 });
             });
         } else {
@@ -143,7 +144,7 @@ private:
 
     // A row of the matrix has its types; the compiler knows the others as well.
     template <class AnyRow>
-    double measure_one(int64_t candidate, int64_t i, const AnyRow& row) const {
+    double measure_one(size_t candidate, int64_t i, const AnyRow& row) const {
         if constexpr (std::is_same_v<AnyRow, Row<V, I>>) return measure_.one(candidate, i, row);
         return 0;
     }
@@ -315,6 +316,7 @@ private:
     // candidate that wins the new distances are at hand, or come by a second pass where there are too many.
     void try_in_one_pass() {
         scan_.index(rows_, view_, drawn_, n_threads_);
+        measure_.prepare(drawn_);
         const size_t n_candidates = candidates_.size();
         const int64_t room = options_.memory_limit / 4 / int64_t(sizeof(int32_t) + sizeof(double)) /
                              int64_t(n_candidates * states_.size());
@@ -323,7 +325,7 @@ private:
         for (auto& of_thread : trials)
             for (Trial& trial : of_thread) trial.gain = 0;
         scan_.find(rows_, potential_, n_threads_, [&](int64_t i, const auto& row, size_t c, double, int thread) {
-            const double distance2 = measure_one(drawn_[c], i, row);
+            const double distance2 = measure_one(c, i, row);
             if (distance2 >= potential_.distance2(i)) return;
             Trial& trial = trials[thread][c];
             trial.gain += gain_of(i, distance2);
@@ -351,7 +353,7 @@ private:
         }
         trials.clear();
         scan_.find(rows_, potential_, n_threads_, [&](int64_t i, const auto& row, size_t c, double, int) {
-            if (c == winner) potential_.set(i, std::min(potential_.distance2(i), measure_one(best_.row, i, row)));
+            if (c == winner) potential_.set(i, std::min(potential_.distance2(i), measure_one(c, i, row)));
         });
         potential_.refresh();
     }

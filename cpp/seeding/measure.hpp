@@ -53,20 +53,35 @@ public:
         return read;
     }
 
-    // The same of one row, whose entries are at hand: the same products in the same order, without those with zero.
-    double one(int64_t row, int64_t i, const Row<V, I>& other) const {
-        const auto candidate = view_.row(row);
-        double product = 0;
-        for (int64_t a = 0, b = 0; a < other.size && b < candidate.size;) {
-            if (other.features[a] < candidate.features[b]) {
-                ++a;
-            } else if (other.features[a] > candidate.features[b]) {
-                ++b;
-            } else {
-                product += double(candidate.values[b++]) * double(other.values[a++]);
+    // Makes ready for several candidates at once.
+    void prepare(const std::vector<int64_t>& candidates) {
+        slot_.resize(view_.n_features, 0);
+        for (const int64_t row : prepared_)
+            for (int64_t e = 0; e < view_.row(row).size; ++e) slot_[view_.row(row).features[e]] = 0;
+        prepared_ = candidates;
+        const size_t n = candidates.size();
+        table_.assign(n, 0.0);  // slot 0: features of none
+        for (size_t c = 0; c < n; ++c) {
+            const auto candidate = view_.row(candidates[c]);
+            for (int64_t e = 0; e < candidate.size; ++e) {
+                int32_t& slot = slot_[candidate.features[e]];
+                if (slot == 0) {
+                    slot = int32_t(table_.size() / n);
+                    table_.resize(table_.size() + n, 0.0);
+                }
+                table_[size_t(slot) * n + c] = double(candidate.values[e]);
             }
         }
-        return distance2(row, i, product, other);
+    }
+
+    // The same of row i, whose entries are at hand, and the c-th of these candidates: the same products, in the
+    // same order.
+    double one(size_t c, int64_t i, const Row<V, I>& other) const {
+        const size_t n = prepared_.size();
+        double product = 0;
+        for (int64_t e = 0; e < other.size; ++e)
+            product += table_[size_t(slot_[other.features[e]]) * n + c] * double(other.values[e]);
+        return distance2(prepared_[c], i, product, other);
     }
 
 private:
@@ -84,6 +99,9 @@ private:
     const Matrix<V, I>& view_;
     int n_threads_;
     std::vector<std::vector<double>> spreads_;  // per thread: the candidate by feature, zero between portions
+    std::vector<int64_t> prepared_;             // candidates,
+    std::vector<int32_t> slot_;                 // per feature, where it is in the table, 0 where no candidate has it,
+    std::vector<double> table_;                 // and their values, slot by slot
 };
 
 }  // namespace sparsecluster

@@ -39,7 +39,8 @@ from sparsecluster.storage.store_files import (
 from sparsecluster.storage.store_writer import ENTRIES, HEADER
 from sparsecluster.storage.tensors import NONSENSE
 
-CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
+CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many;
+CHUNKS_OF_MEMORY = 32  # fewer where memory holds fewer of them
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
 DAMAGED_FILES = {"features_checksum": "indices.npy", "values_checksum": "data.npy"}
 # Others are read at opening.
@@ -124,7 +125,7 @@ class StoredRows(Rows):
             self.files.verify_blocks("indptr", arrays, meta, first, last, n_threads)
             self.files.verify_indptr(arrays["indptr"][begin : end + 1], *entries)
         try:
-            core = core_rows(rows.matrix, chunk_bytes=CHUNK_BYTES if rows.streamed else 0)
+            core = core_rows(rows.matrix, chunk_bytes=_chunk_bytes() if rows.streamed else 0)
         except ValueError as error:
             raise damaged(self.path, str(error)) from None
         if rows.streamed:
@@ -179,6 +180,11 @@ class StoredPart(Rows):
 
 def _open_part(path: Path, first: int, last: int) -> StoredPart:
     return open_store(path).part(first, last)
+
+
+def _chunk_bytes() -> int:
+    """Two chunks are in memory at a time."""
+    return min(CHUNK_BYTES, max(available_memory() // CHUNKS_OF_MEMORY, 1 << 20))
 
 
 def _too_large(matrix: Any) -> tuple[bool, bool]:
