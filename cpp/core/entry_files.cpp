@@ -21,6 +21,13 @@ namespace {
 constexpr int64_t kPage = 4096;  // direct reads begin and end at pages, in the file and in memory
 constexpr int64_t kLeastBuffer = int64_t(1) << 21;  // from which on buffers are aligned that way
 
+// Memory is short where rows are read from files: what threads freed among what they keep goes back to the system.
+void give_memory_back() {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 ReadFailure unreadable(const std::string& why) {
     return ReadFailure("A file of the store cannot be read: " + why + ".");
 }
@@ -101,10 +108,7 @@ PieceReader::~PieceReader() {
     shared_->stop = true;
     shared_->n_done.fetch_add(2);
     shared_->n_done.notify_one();
-#ifdef __GLIBC__
-    // Memory is short where rows are read from files: what threads freed among what they keep goes back now.
-    malloc_trim(0);
-#endif
+    give_memory_back();
 }
 
 void PieceReader::read_ahead(const std::shared_ptr<Shared>& shared) {
@@ -127,7 +131,9 @@ void PieceReader::read_ahead(const std::shared_ptr<Shared>& shared) {
 
 EntryFiles::Pieces PieceReader::next() {
     Shared& shared = *shared_;
+    constexpr uint32_t kNowAndThen = 16;
     const uint32_t piece = n_taken_++;
+    if (piece % kNowAndThen == kNowAndThen - 1) give_memory_back();
     if (alone_) {
         shared.read(piece);
         return shared.pieces[piece % 2];

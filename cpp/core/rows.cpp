@@ -72,11 +72,12 @@ public:
         const int64_t width = file == 0 ? sizeof(*chunk.features) : sizeof(*chunk.values);
         sums_[file] = crc32(bytes, n * width, sums_[file]);
     }
-    // After the chunk that ends here.
-    Finding close(int64_t end) {
+    // After the chunk.
+    Finding close(int64_t begin, int64_t end) {
         Finding finding;
         if (!files_) return finding;
         const std::vector<StoredBlock>& blocks = files_->blocks();
+        while (begin < end && blocks[block_].end_row <= begin) ++block_;  // has no rows
         for (; block_ < blocks.size() && blocks[block_].end_row <= end; ++block_) {
             for (size_t file = 0; file < 2; ++file)
                 if (sums_[file] != blocks[block_].checksums[file] && finding.fault == Fault::none)
@@ -124,7 +125,7 @@ Finding Rows::inspect(int n_threads) {
         });
         for (const Finding& finding : findings)
             if (worse(finding, worst)) worst = finding;
-        if (const Finding finding = check.close(end); worse(finding, worst)) worst = finding;
+        if (const Finding finding = check.close(begin, end); worse(finding, worst)) worst = finding;
     });
     double largest = 0;
     for (double value : norm2_) largest = std::max(largest, value);

@@ -40,7 +40,7 @@ from sparsecluster.storage.store_writer import ENTRIES, HEADER
 from sparsecluster.storage.tensors import NONSENSE
 
 CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many;
-CHUNKS_OF_MEMORY = 32  # fewer where memory holds fewer of them
+CHUNKS_OF_MEMORY = 64  # fewer where memory holds fewer of them
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
 DAMAGED_FILES = {"features_checksum": "indices.npy", "values_checksum": "data.npy"}
 # Others are read at opening.
@@ -133,9 +133,11 @@ class StoredRows(Rows):
                 self.files.read_as_asked(name)
         if rows.direct:
             sums = [meta["checksums"][name][first:last] for name in ENTRIES]
+            indices, data = ENTRIES
+            before = [HEADER + entries[0] * arrays[name].itemsize for name in ENTRIES]
             core.read_from(
-                tuple(self.files.descriptor(name) for name in ENTRIES),
-                tuple(HEADER + entries[0] * arrays[name].itemsize for name in ENTRIES),
+                (self.files.descriptor(indices), self.files.descriptor(data)),
+                (before[0], before[1]),
                 ends[first + 1 : last + 1] - begin,
                 *(np.array(one, dtype=np.uint32) for one in sums),
             )
@@ -166,9 +168,7 @@ class StoredPart(Rows):
             raise damaged(whole.path, "indptr.npy is not as it was written")
         indices, data = (arrays[name][part] for name in ENTRIES)
         matrix = mapped_csr(indptr - indptr[0], indices, data, whole.n_features, keep_indptr=True)
-        known = Provenance(
-            feature_names=whole.feature_names, recipe=whole.recipe, first_row=begin
-        )
+        known = Provenance(feature_names=whole.feature_names, recipe=whole.recipe, first_row=begin)
         super().__init__(matrix, provenance=known)
         self.streamed, self.direct = _too_large(matrix)
         self._core = whole.inspected(self, first, last)

@@ -207,9 +207,7 @@ class StoreFiles:
                 raise damaged(self._path, f"{name}.npy is not as it was written")
 
 
-def _parts(
-    name: str, arrays: dict[str, np.ndarray], meta: dict[str, Any]
-) -> list[tuple[int, int]]:
+def _parts(name: str, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> list[tuple[int, int]]:
     """Which elements each block has of an array, or all of them."""
     ends = meta["blocks"]
     if name not in by_blocks(meta["version"]):
