@@ -145,7 +145,7 @@ void bind_rows(nb::module_& m) {
              "n_threads"_a)
         .def("read_from",
              [](PyRows& self, std::pair<int, int> descriptors, std::pair<int64_t, int64_t> begins,
-                In<int64_t> block_ends, In<uint32_t> features_checksums, In<uint32_t> values_checksums) {
+                In<int64_t> block_ends, In<int64_t> features_checksums, In<int64_t> values_checksums) {
                  const size_t n = block_ends.size();
                  require(!self.rows->sound(), "the rows were inspected before");
                  require(features_checksums.size() == n && values_checksums.size() == n, "one checksum per block");

@@ -15,10 +15,11 @@
 
 namespace sparsecluster {
 
-// Rows that were written together, and the CRC-32 of their entries in both files.
+// Rows that were written together, and the CRC-32 of their entries in both files; -1 where it was compared before,
+// because not all rows of the block are here.
 struct StoredBlock {
     int64_t end_row;
-    std::array<uint32_t, 2> checksums;
+    std::array<int64_t, 2> checksums;
 };
 
 // Thrown where a file cannot be read.

@@ -80,7 +80,8 @@ public:
         while (begin < end && blocks[block_].end_row <= begin) ++block_;  // has no rows
         for (; block_ < blocks.size() && blocks[block_].end_row <= end; ++block_) {
             for (size_t file = 0; file < 2; ++file)
-                if (sums_[file] != blocks[block_].checksums[file] && finding.fault == Fault::none)
+                if (const int64_t sum = blocks[block_].checksums[file];
+                    sum >= 0 && sum != int64_t(sums_[file]) && finding.fault == Fault::none)
                     finding = {file == 0 ? Fault::features_checksum : Fault::values_checksum, first_row_};
             sums_ = {0, 0};
             first_row_ = blocks[block_].end_row;

@@ -296,11 +296,10 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
     std::vector<std::vector<int32_t>> features(n_clusters_);
     std::vector<FixedSums> sums(n_clusters_);
     delta.weights.resize(n_clusters_);
-    int64_t begin = 0;
-    for (const int64_t end : rows_.chunk_ends(n_rows)) {
+    in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
         const Changes changes = take_changes(labels, begin, end, delta.moved);
         will_need(changes, begin, end);
-        add_up(changes, scales, n_threads, [&](int64_t k, bool changed, Scratch& scratch) {
+        add_up(view, changes, scales, n_threads, [&](int64_t k, bool changed, Scratch& scratch) {
             if (!changed) return;
             delta.weights[k].add(scratch.weight);
             ClusterSums::Scratch& both = scratch.merging;
@@ -311,8 +310,7 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
             FixedSums::tighten(features[k], both.features);
             sums[k].assign_tightly(both.sums);
         });
-        begin = end;
-    }
+    });
     delta.begin.assign(1, 0);
     for (int64_t k = 0; k < n_clusters_; ++k) {
         delta.features.insert(delta.features.end(), features[k].begin(), features[k].end());
@@ -356,22 +354,20 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
     stats.shift.assign(size(), 0.0);
     rows_.take_new_rows(n_rows);
     if (clusters_.scales().fixed_point) {
-        const std::vector<int64_t> ends = rows_.rows_.chunk_ends(n_rows);
         std::vector<char> changed_before(size(), 0);
-        int64_t begin = 0;
-        for (const int64_t end : ends) {
+        rows_.in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
             const RowSums::Changes changes = rows_.take_changes(labels, begin, end, stats.moved);
             rows_.will_need(changes, begin, end);
-            rows_.add_up(changes, clusters_.scales(), n_threads, [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
+            const auto work_in = [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
                 if (changed) {
                     changed_before[k] = 1;
                     clusters_.add(k, scratch.features, scratch.sums, 0, int64_t(scratch.features.size()),
                                   scratch.weight, scratch.merging);
                 }
-                if (changed_before[k] && end == ends.back()) clusters_.move_center(k, centers, stats);
-            });
-            begin = end;
-        }
+                if (changed_before[k] && end == n_rows) clusters_.move_center(k, centers, stats);
+            };
+            rows_.add_up(view, changes, clusters_.scales(), n_threads, work_in);
+        });
     } else {
         sum_anew(labels, n_rows, centers, n_threads, stats);
     }

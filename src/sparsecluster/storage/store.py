@@ -26,7 +26,7 @@ from sparsecluster.formats.labels import indicator
 from sparsecluster.formats.source import Block, Labels, Source
 from sparsecluster.rows.recipe import Recipe, with_arrays
 from sparsecluster.rows.resources import available_memory, effective_n_threads
-from sparsecluster.rows.rows import Provenance, Rows, core_rows, mapped_csr
+from sparsecluster.rows.rows import MAX_INDEX, Provenance, Rows, core_rows, mapped_csr
 from sparsecluster.storage.store_files import (
     StoreError,
     StoreFiles,
@@ -42,6 +42,7 @@ from sparsecluster.storage.tensors import NONSENSE
 CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many;
 CHUNKS_OF_MEMORY = 64  # fewer where memory holds fewer of them
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
+COMPARED = -1  # in place of a checksum
 DAMAGED_FILES = {"features_checksum": "indices.npy", "values_checksum": "data.npy"}
 # Others are read at opening.
 READ_LATER = {"indptr", "indices", "data", "norm2", "labels", "ids", "id_ends"}
@@ -102,84 +103,107 @@ class StoredRows(Rows):
     def checked(self) -> StoredRows:
         """The same rows, once they were compared with their checksums; that takes one pass."""
         if self._core is None:
-            self._core = self.inspected(self, 0, len(self.meta["blocks"]))
+            self._core = self.inspected(self, 0, self.n_rows, effective_n_threads(None))
         return self
 
     def part(self, first: int, last: int) -> StoredPart:
         """The rows of the blocks from the first to before the last, by `meta["blocks"]`, as rows of
         their own: nothing but what they need is read and compared with its checksums.
         """
-        if not 0 <= first < last <= len(self.meta["blocks"]):
-            n_blocks = len(self.meta["blocks"])
-            raise ValueError(f"The store has no blocks {first} to {last - 1}, but {n_blocks}.")
-        return StoredPart(self, first, last)
+        ends = [0, *self.meta["blocks"]]
+        if not 0 <= first < last < len(ends):
+            raise ValueError(f"The store has no blocks {first} to {last - 1}, but {len(ends) - 1}.")
+        return self.between(ends[first], ends[last])
 
-    def inspected(self, rows: StoredRows | StoredPart, first: int, last: int) -> _core.Rows:
-        """The view of some blocks in the core, once they were compared with their checksums."""
-        n_threads, arrays, meta = effective_n_threads(None), self.arrays, self.meta
-        ends = np.array([0, *meta["blocks"]], dtype=np.int64)
-        begin, end = int(ends[first]), int(ends[last])
-        entries = int(arrays["indptr"][begin]), int(arrays["indptr"][end])
-        whole = (first, last) == (0, len(meta["blocks"]))
-        if not (whole or self.files.verified):
-            self.files.verify_blocks("indptr", arrays, meta, first, last, n_threads)
-            self.files.verify_indptr(arrays["indptr"][begin : end + 1], *entries)
+    def between(self, begin: int, end: int, *, n_threads: int | None = None) -> StoredPart:
+        """Some rows, which are next to each other, in the same way."""
+        return StoredPart(self, begin, end, effective_n_threads(n_threads))
+
+    def inspected(
+        self, rows: StoredRows | StoredPart, begin: int, end: int, n_threads: int
+    ) -> _core.Rows:
+        """The view of rows between two in the core, once they were compared with checksums."""
+        if end - begin > MAX_INDEX:
+            raise StoreError(
+                f"{self.path} has {end - begin:,} rows here; one process takes at most 2**31 - 1. "
+                f"Fit it with executor, on so many workers that each has fewer."
+            )
+        files, arrays, meta = self.files, self.arrays, self.meta
+        whole = (begin, end) == (0, meta["n_rows"])
+        blocks = files.blocks_of(meta, begin, end)
         try:
             core = core_rows(rows.matrix, chunk_bytes=_chunk_bytes() if rows.streamed else 0)
         except ValueError as error:
             raise damaged(self.path, str(error)) from None
         if rows.streamed:
             for name in ENTRIES:
-                self.files.read_as_asked(name)
+                files.read_as_asked(name)
         if rows.direct:
-            sums = [meta["checksums"][name][first:last] for name in ENTRIES]
-            indices, data = ENTRIES
-            before = [HEADER + entries[0] * arrays[name].itemsize for name in ENTRIES]
-            core.read_from(
-                (self.files.descriptor(indices), self.files.descriptor(data)),
-                (before[0], before[1]),
-                ends[first + 1 : last + 1] - begin,
-                *(np.array(one, dtype=np.uint32) for one in sums),
-            )
+            self._read_directly(core, begin, end, blocks, n_threads)
         fault, row = core.inspect(n_threads)
         if fault in DAMAGED_FILES:
             raise damaged(self.path, f"{DAMAGED_FILES[fault]} is not as it was written")
         if fault != "none":
             raise damaged(self.path, f"row {begin + row} is not as it was written ({fault})")
         if whole:
-            self.files.verify(arrays, meta, n_threads, entries=not rows.direct)
-        elif not (rows.direct or self.files.verified):
+            files.verify(arrays, meta, n_threads, entries=not rows.direct)
+        elif not (rows.direct or files.verified):
             for name in ENTRIES:
-                self.files.verify_blocks(name, arrays, meta, first, last, n_threads)
+                files.verify_blocks(name, arrays, meta, blocks, n_threads)
         return core
+
+    def _read_directly(
+        self, core: _core.Rows, begin: int, end: int, blocks: range, n_threads: int
+    ) -> None:
+        """Have rows read from the files, and whole blocks compared on the way; others are now."""
+        files, arrays, meta = self.files, self.arrays, self.meta
+        ends = np.array([0, *meta["blocks"]], dtype=np.int64)
+        sums = {name: np.array(meta["checksums"][name], dtype=np.int64) for name in ENTRIES}
+        for block in {blocks[0], blocks[-1]} if blocks else ():
+            if begin <= ends[block] and ends[block + 1] <= end:
+                continue
+            for name in ENTRIES:
+                files.verify_blocks(name, arrays, meta, range(block, block + 1), n_threads)
+                sums[name][block] = COMPARED
+        indices, data = ENTRIES
+        first = int(arrays["indptr"][begin])
+        core.read_from(
+            (files.descriptor(indices), files.descriptor(data)),
+            (
+                HEADER + first * arrays[indices].itemsize,
+                HEADER + first * arrays[data].itemsize,
+            ),
+            np.minimum(ends[blocks.start + 1 : blocks.stop + 1], end) - begin,
+            sums[indices][blocks.start : blocks.stop],
+            sums[data][blocks.start : blocks.stop],
+        )
 
 
 class StoredPart(Rows):
-    """Some blocks of a store, next to each other."""
+    """Some rows of a store, next to each other."""
 
     in_file = True
 
-    def __init__(self, whole: StoredRows, first: int, last: int) -> None:
-        ends, arrays = [0, *whole.meta["blocks"]], whole.arrays
-        begin, end = ends[first], ends[last]
-        indptr = arrays["indptr"][begin : end + 1]
-        part = slice(int(indptr[0]), int(indptr[-1]))
-        if not 0 <= part.start <= part.stop <= len(arrays["indices"]):
-            raise damaged(whole.path, "indptr.npy is not as it was written")
-        indices, data = (arrays[name][part] for name in ENTRIES)
+    def __init__(self, whole: StoredRows, begin: int, end: int, n_threads: int) -> None:
+        if not 0 <= begin <= end <= whole.n_rows:
+            raise ValueError(f"The store has no rows {begin} to {end - 1}, but {whole.n_rows}.")
+        files, arrays, meta = whole.files, whole.arrays, whole.meta
+        indptr = np.asarray(arrays["indptr"][begin : end + 1])
+        files.verify_indptr(indptr, int(indptr[0]), int(indptr[-1]), meta["n_entries"])
+        if not files.verified:
+            blocks = files.blocks_of(meta, begin, end)
+            files.verify_blocks("indptr", arrays, meta, blocks, n_threads)
+        indices, data = (arrays[name][int(indptr[0]) : int(indptr[-1])] for name in ENTRIES)
         matrix = mapped_csr(indptr - indptr[0], indices, data, whole.n_features, keep_indptr=True)
         known = Provenance(feature_names=whole.feature_names, recipe=whole.recipe, first_row=begin)
         super().__init__(matrix, provenance=known)
-        self.streamed, self.direct = _too_large(matrix)
-        self._core = whole.inspected(self, first, last)
-        self._place = whole.path, first, last
+        self.streamed, direct = _too_large(matrix)
+        self.direct = direct and files.opened
+        self._core = whole.inspected(self, begin, end, n_threads)
+        self._place = whole.path, begin, end, meta["checksum"]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open_part, self._place
-
-
-def _open_part(path: Path, first: int, last: int) -> StoredPart:
-    return open_store(path).part(first, last)
+        return rows_between, self._place
 
 
 def _chunk_bytes() -> int:
@@ -244,33 +268,15 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     return rows
 
 
-def rows_between(path: Any, begin: int, end: int, *, checksum: Any, n_threads: int) -> Rows:
+def rows_between(
+    path: Any, begin: int, end: int, checksum: int, n_threads: int | None = None
+) -> StoredPart:
     """Some rows of the store that has this checksum, which are next to each other, checked: no
     others are read."""
     stored = open_store(path)
     if stored.meta["checksum"] != checksum:
         raise StoreError(f"{path} is another store than at the beginning: it was replaced.")
-    indptr = np.asarray(stored.arrays["indptr"][begin : end + 1])
-    if indptr[0] < 0 or indptr[-1] > stored.meta["n_entries"] or np.any(np.diff(indptr) < 0):
-        raise damaged(stored.path, "indptr.npy is not as it was written")
-    stored.files.verify_between(stored.arrays, stored.meta, begin, end, n_threads)
-    entries = slice(int(indptr[0]), int(indptr[-1]))
-    arrays = {name: stored.arrays[name][entries] for name in BY_BLOCKS}
-    n_bytes = sum(array.nbytes for array in arrays.values())
-    streamed = n_bytes > available_memory() // 2
-    matrix = mapped_csr(
-        indptr - indptr[0], arrays["indices"], arrays["data"], stored.n_features, keep_indptr=True
-    )
-    core = core_rows(matrix, chunk_bytes=CHUNK_BYTES if streamed else 0)
-    if streamed:
-        for name in BY_BLOCKS:
-            stored.files.read_as_asked(name)
-    fault, row = core.inspect(n_threads)
-    if fault != "none":
-        raise damaged(stored.path, f"row {begin + row} is not as it was written ({fault})")
-    part = Rows(matrix, core, provenance=Provenance(first_row=begin))
-    part.in_file, part.streamed = True, streamed
-    return part
+    return stored.between(begin, end, n_threads=n_threads)
 
 
 def open_unnamed(folder: Path, path: Path) -> StoredRows:

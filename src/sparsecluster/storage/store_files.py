@@ -10,6 +10,7 @@ import re
 import stat
 import weakref
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -96,6 +97,7 @@ class StoreFiles:
         self._arrays: dict[str, tuple[int, mmap.mmap]] = {}
         self.n_bytes = 0  #: of all files together
         self.verified = False
+        self._closed = False
 
     def read(self, name: str) -> bytes:
         """All of a file."""
@@ -145,6 +147,11 @@ class StoreFiles:
         """Of the file of an array, which is open."""
         return self._arrays[name][0]
 
+    @property
+    def opened(self) -> bool:
+        """Whether files can still be read by their descriptors."""
+        return not self._closed
+
     def verify(
         self,
         arrays: dict[str, np.ndarray],
@@ -157,18 +164,19 @@ class StoreFiles:
         because who reads them does that, and their files stay open."""
         if self.verified:
             return
-        self.verify_indptr(arrays["indptr"], 0, meta["n_entries"])
-        n_blocks = len(meta["blocks"])
+        self.verify_indptr(arrays["indptr"], 0, meta["n_entries"], meta["n_entries"])
         names = arrays if entries else arrays.keys() - set(ENTRIES)
         for name in sorted(names):
-            self.verify_blocks(name, arrays, meta, 0, n_blocks, n_threads)
+            self.verify_blocks(name, arrays, meta, range(len(meta["blocks"])), n_threads)
         self.verified = True
         if entries:
+            self._closed = True
             self._opened.close()
 
-    def verify_indptr(self, indptr: np.ndarray, first: int, last: int) -> None:
-        """Refuse pointers that do not ascend from the first entry to the last."""
-        if indptr[0] != first or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != last:
+    def verify_indptr(self, indptr: np.ndarray, first: int, last: int, n_entries: int) -> None:
+        """Refuse pointers that do not ascend from the first entry to the last, within all."""
+        ascend = indptr[0] == first and indptr[-1] == last and np.all(indptr[1:] >= indptr[:-1])
+        if not (ascend and 0 <= first <= last <= n_entries):
             raise damaged(self._path, "indptr.npy is not as it was written")
 
     def verify_blocks(
@@ -176,35 +184,26 @@ class StoreFiles:
         name: str,
         arrays: dict[str, np.ndarray],
         meta: dict[str, Any],
-        first: int,
-        last: int,
+        blocks: range,
         n_threads: int,
     ) -> None:
         """Compare the checksums of these blocks of an array; all of it where it has but one."""
         parts, sums = _parts(name, arrays, meta), meta["checksums"][name]
         if name in by_blocks(meta["version"]):
-            parts, sums = parts[first:last], sums[first:last]
+            some = slice(blocks.start, blocks.stop)
+            parts, sums = parts[some], sums[some]
         crc = partial(_crc, self._arrays[name][0], arrays[name].itemsize, parts)
         if share_out(crc, len(parts), n_threads) != sums:
             raise damaged(self._path, f"{name}.npy is not as it was written")
 
-    def verify_between(
-        self,
-        arrays: dict[str, np.ndarray],
-        meta: dict[str, Any],
-        begin: int,
-        end: int,
-        n_threads: int,
-    ) -> None:
-        """Compare the checksums of the blocks that these rows are in, and read no others."""
-        ends = np.asarray(meta["blocks"])
-        first, last = np.searchsorted(ends, [begin, max(end - 1, begin)], side="right")
-        for name in BY_BLOCKS:
-            parts = _parts(name, arrays, meta["blocks"])[first : last + 1]
-            crc = partial(_crc, self._arrays[name][0], arrays[name].itemsize, parts)
-            known = meta["checksums"][name][first : last + 1]
-            if share_out(crc, len(parts), n_threads) != known:
-                raise damaged(self._path, f"{name}.npy is not as it was written")
+    @staticmethod
+    def blocks_of(meta: dict[str, Any], begin: int, end: int) -> range:
+        """The blocks that these rows are in."""
+        ends = meta["blocks"]
+        if (begin, end) == (0, meta["n_rows"]):
+            return range(len(ends))
+        first = bisect_right(ends, begin)
+        return range(first, max(bisect_left(ends, end) + 1, first) if end > begin else first)
 
 
 def _parts(name: str, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> list[tuple[int, int]]:
@@ -260,7 +259,7 @@ def read_meta(path: Path, text: bytes) -> dict[str, Any]:
 
 def _check(meta: dict[str, Any]) -> None:
     """Refuse what is of a wrong type or does not fit together; arrays are checked against it."""
-    limits = {"n_rows": MAX_INDEX, "n_features": MAX_INDEX, "n_entries": MOST_ENTRIES}
+    limits = {"n_rows": MOST_ENTRIES, "n_features": MAX_INDEX, "n_entries": MOST_ENTRIES}
     for name, most in limits.items():
         require(_is_number(meta[name], most), f"{name} is out of range")
     require(meta["dtype"] in list(VALUE_TYPES), "values of another type")
@@ -272,7 +271,7 @@ def _check(meta: dict[str, Any]) -> None:
     ends = meta["blocks"]
     require(
         isinstance(ends, list)
-        and all(_is_number(end, MAX_INDEX) for end in ends)
+        and all(_is_number(end, MOST_ENTRIES) for end in ends)
         and ends == sorted(ends)
         and ends[-1:] == [meta["n_rows"]],
         "blocks do not end with the rows",

@@ -81,10 +81,10 @@ class StoreWriter:
     def append(self, block: Block) -> None:
         """Write the rows of a block behind the others; what is wrong with them is refused."""
         largest = int(block.indices.max(initial=-1))
-        if largest >= MAX_INDEX or self.n_rows + block.n_rows > MAX_INDEX:
+        if largest >= MAX_INDEX:
             raise ReadError(
-                "A store holds at most 2**31 - 1 rows and columns. Drop the empty columns, or hash "
-                "the features into fewer."
+                "A store holds at most 2**31 - 1 columns. Drop the empty columns, or hash the "
+                "features into fewer."
             )
         view = _core.Rows.sparse(block.indptr, block.indices, block.data, max(largest + 1, 1))
         fault, row = view.inspect(self._n_threads)
