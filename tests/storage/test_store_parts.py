@@ -23,7 +23,7 @@ def matrix(n_rows=2000):
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     """Of many blocks."""
-    monkeypatch.setattr(writer_module, "BLOCK_ENTRIES", 1500)
+    monkeypatch.setattr(writer_module, "BLOCK_ENTRIES", 1490)
     sp.save_npz(tmp_path / "x.npz", matrix())
     path = convert(tmp_path / "x.npz", tmp_path / "x.store").path
     assert len(open_store(path).meta["blocks"]) > 10
@@ -170,3 +170,82 @@ def test_a_part_can_be_sent_to_another_process(store):
 def test_blocks_that_are_not_there_are_refused(store, blocks):
     with pytest.raises(ValueError, match="no blocks"):
         open_store(store).part(*blocks)
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 40])
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_between_two_need_not_be_blocks(store, monkeypatch, memory, version):
+    monkeypatch.setattr("sparsecluster.storage.store.available_memory", lambda: memory)
+    monkeypatch.setattr("sparsecluster.storage.store.CHUNK_BYTES", 4000)
+    if version == 2:
+        as_version_2(store)
+    rows = open_store(store)
+    ends = rows.meta["blocks"]
+    for begin, end in ((0, 3), (ends[2] - 5, ends[6] + 5), (ends[1], ends[1] + 1), (1999, 2000)):
+        part, expected = rows.between(begin, end), matrix()[begin:end]
+        assert part.direct == (memory == 0)
+        assert np.array_equal(part.matrix.toarray(), expected.toarray())
+        norm2 = expected.astype(np.float64).multiply(expected).sum(axis=1)
+        assert np.allclose(part.core.norm2, norm2, rtol=1e-12)
+        again = pickle.loads(pickle.dumps(part))
+        assert (again.provenance.first_row, again.shape) == (begin, part.shape)
+
+
+@pytest.mark.parametrize("inside", [0, 30])
+def test_damage_in_a_block_that_is_read_in_part_is_found(store, no_memory, inside):
+    rows = open_store(store)
+    ends = rows.meta["blocks"]
+    change(store, "data", int(rows.arrays["indptr"][ends[2]]) + inside)
+    with pytest.raises(StoreError, match=r"data\.npy is not as it was written"):
+        open_store(store).between(ends[3] - 2, ends[5])
+    assert open_store(store).between(ends[3], ends[5]).n_rows == ends[5] - ends[3]
+
+
+@pytest.mark.parametrize("rows", [(-1, 2), (5, 4), (0, 10_000)])
+def test_rows_that_are_not_there_are_refused(store, rows):
+    with pytest.raises(ValueError, match="no rows"):
+        open_store(store).between(*rows)
+
+
+# --- more rows than a process takes ---------------------------------------------------------------
+
+MANY = 2**31  # rows without entries, which take no room in files with holes
+
+
+def with_many_rows(path):
+    """Put a block of empty rows in front of a store."""
+    meta = json.loads((path / "meta.json").read_text())
+    first_end = meta["blocks"][0]
+    for name, extra in (("indptr", 1), ("norm2", 0)):
+        content = (path / f"{name}.npy").read_bytes()[HEADER:][8 * extra :]
+        length = MANY + 2000 + extra
+        with (path / f"{name}.npy").open("wb") as file:
+            file.write(writer_module.npy_header(meta["arrays"][name][0], length))
+            file.seek(HEADER + 8 * (MANY + extra))
+            file.write(content)
+        meta["arrays"][name][1] = length
+        meta["checksums"][name][0] = zlib.crc32(content[: 8 * first_end])
+    for sums in meta["checksums"].values():
+        sums.insert(0, 0)  # that of the new block is not looked at, or of no entries
+    meta["n_rows"] += MANY
+    meta["blocks"] = [MANY, *(MANY + end for end in meta["blocks"])]
+    meta["checksum"] = writer_module.meta_checksum(meta)
+    (path / "meta.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 40])
+def test_a_store_may_have_more_rows_than_a_process_takes(store, monkeypatch, memory):
+    monkeypatch.setattr("sparsecluster.storage.store.available_memory", lambda: memory)
+    with_many_rows(store)
+    try:
+        rows = open_store(store)
+    except MemoryError:
+        pytest.skip("not even a table of so many zeros can be had here")
+    assert rows.n_rows == MANY + 2000
+    part = rows.between(MANY + 10, MANY + 2000)
+    assert np.array_equal(part.matrix.toarray(), matrix()[10:].toarray())
+    assert part.provenance.first_row == MANY + 10
+    labels = KMeans(3, random_state=0).fit(part).labels_
+    assert np.array_equal(labels, KMeans(3, random_state=0).fit(matrix()[10:]).labels_)
+    with pytest.raises(StoreError, match="one process takes at most"):
+        rows.checked()
