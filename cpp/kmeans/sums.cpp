@@ -88,13 +88,24 @@ ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric 
 void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
                       int64_t end, const FixedSum& weight, Scratch& scratch) {
     Cluster& cluster = clusters_[k];
+    // In place: what comes chunk by chunk has few features that are new.
     scratch.features.clear();
     scratch.sums.clear();
-    merge_sums({cluster.features, cluster.sums, 0, cluster.features.size()},
-               {features, sums, size_t(begin), size_t(end)}, scratch.features, scratch.sums);
-    // Copied, so that clusters do not end up with the room of the largest one.
-    FixedSums::tighten(cluster.features, scratch.features);
-    cluster.sums.assign_tightly(scratch.sums);
+    bool vanished = false;
+    const size_t n_known = cluster.features.size();
+    size_t at = 0;
+    for (int64_t e = begin; e < end; ++e) {
+        while (at < n_known && cluster.features[at] < features[e]) ++at;
+        if (at < n_known && cluster.features[at] == features[e]) {
+            cluster.sums.add(at, sums[e]);
+            vanished |= cluster.sums[at].zero();
+        } else {
+            scratch.features.push_back(features[e]);
+            scratch.sums.push_back(sums[e]);
+        }
+    }
+    if (vanished) FixedSums::drop_zeros(cluster.features, cluster.sums);
+    if (!scratch.features.empty()) FixedSums::insert(cluster.features, cluster.sums, scratch.features, scratch.sums);
     cluster.fixed_weight.add(weight);
     cluster.weight = scales_.weight.value(cluster.fixed_weight);
 }
