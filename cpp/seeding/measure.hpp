@@ -74,14 +74,20 @@ public:
         }
     }
 
-    // The same of row i, whose entries are at hand, and the c-th of these candidates: the same products, in the
-    // same order.
-    double one(size_t c, int64_t i, const Row<V, I>& other) const {
+    // The same of row i, whose entries are at hand, and of all these candidates: the same products, in the same order,
+    // but for those that are zero because no candidate has the feature.
+    void several(int64_t i, const Row<V, I>& other, std::vector<double>& distances) const {
         const size_t n = prepared_.size();
-        double product = 0;
-        for (int64_t e = 0; e < other.size; ++e)
-            product += table_[size_t(slot_[other.features[e]]) * n + c] * double(other.values[e]);
-        return distance2(prepared_[c], i, product, other);
+        distances.assign(n, 0.0);
+        double* const products = distances.data();
+        for (int64_t e = 0; e < other.size; ++e) {
+            const int32_t slot = slot_[other.features[e]];
+            if (slot == 0) continue;
+            const double* const values = table_.data() + size_t(slot) * n;
+            const double value = double(other.values[e]);
+            for (size_t c = 0; c < n; ++c) products[c] += values[c] * value;
+        }
+        for (size_t c = 0; c < n; ++c) distances[c] = distance2(prepared_[c], i, products[c], other);
     }
 
 private:
