@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/checksum.hpp"
+#include "core/column_stats.hpp"
 #include "core/exact.hpp"
 #include "tests/check.hpp"
 
