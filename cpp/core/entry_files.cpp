@@ -1,4 +1,4 @@
-// Direct reads, and the thread that is ahead.
+// Direct reads, and the threads that are ahead.
 #include "core/entry_files.hpp"
 
 #include <fcntl.h>
@@ -81,19 +81,26 @@ void EntryFiles::give_back(std::unique_ptr<std::array<Buffers, 2>> buffers) {
     delete spare_.exchange(buffers.release());
 }
 
-// `n_read` counts the pieces that are in memory or have been, `n_done` those whose buffer is free again.
+// Each file has a thread, so that the disk has two requests at a time. `n_read` counts the pieces that are in memory or
+// have been, `n_done` those whose buffer is free again.
 struct PieceReader::Shared {
+    struct Progress {
+        std::atomic<uint32_t> n_read{0};
+        std::atomic<uint32_t> failed{UINT32_MAX};  // the piece that cannot be read
+        std::exception_ptr error;
+    };
     std::shared_ptr<EntryFiles> files;
     std::vector<EntryFiles::Ranges> ranges;
     std::unique_ptr<std::array<EntryFiles::Buffers, 2>> buffers;
     std::array<EntryFiles::Pieces, 2> pieces;
-    std::atomic<uint32_t> n_read{0}, n_done{0};
-    std::atomic<uint32_t> failed{UINT32_MAX};  // the piece that cannot be read
+    std::array<Progress, 2> of_file;
+    std::atomic<uint32_t> n_done{0};
     std::atomic<bool> stop{false};
-    std::exception_ptr error;
 
     ~Shared() { files->give_back(std::move(buffers)); }
-    void read(uint32_t piece) { pieces[piece % 2] = files->read(ranges[piece], (*buffers)[piece % 2]); }
+    void read(uint32_t piece, size_t file) {
+        pieces[piece % 2][file] = files->read(file, ranges[piece][file], (*buffers)[piece % 2][file]);
+    }
 };
 
 PieceReader::PieceReader(std::shared_ptr<EntryFiles> files, std::vector<EntryFiles::Ranges> ranges)
@@ -101,31 +108,33 @@ PieceReader::PieceReader(std::shared_ptr<EntryFiles> files, std::vector<EntryFil
     shared_->buffers = files->take_buffers();
     shared_->files = std::move(files);
     shared_->ranges = std::move(ranges);
-    if (shared_->ranges.size() < 2 || !run_beside([shared = shared_] { read_ahead(shared); })) alone_ = true;
+    for (size_t file = 0; file < 2; ++file)
+        alone_[file] = shared_->ranges.size() < 2 || !run_beside([shared = shared_, file] { read_ahead(shared, file); });
 }
 
 PieceReader::~PieceReader() {
     shared_->stop = true;
     shared_->n_done.fetch_add(2);
-    shared_->n_done.notify_one();
+    shared_->n_done.notify_all();
     give_memory_back();
 }
 
-void PieceReader::read_ahead(const std::shared_ptr<Shared>& shared) {
+void PieceReader::read_ahead(const std::shared_ptr<Shared>& shared, size_t file) {
+    Shared::Progress& progress = shared->of_file[file];
     for (uint32_t piece = 0; piece < shared->ranges.size(); ++piece) {
         // One piece is in use, one is read.
         for (uint32_t done; piece - (done = shared->n_done.load(std::memory_order_acquire)) == 2;)
             wait_while(shared->n_done, done);
         if (shared->stop) return;
         try {
-            shared->read(piece);
+            shared->read(piece, file);
         } catch (...) {
-            shared->error = std::current_exception();
-            shared->failed = piece;
+            progress.error = std::current_exception();
+            progress.failed = piece;
         }
-        shared->n_read.store(piece + 1, std::memory_order_release);
-        shared->n_read.notify_one();
-        if (shared->failed == piece) return;
+        progress.n_read.store(piece + 1, std::memory_order_release);
+        progress.n_read.notify_one();
+        if (progress.failed == piece) return;
     }
 }
 
@@ -134,19 +143,22 @@ EntryFiles::Pieces PieceReader::next() {
     constexpr uint32_t kNowAndThen = 16;
     const uint32_t piece = n_taken_++;
     if (piece % kNowAndThen == kNowAndThen - 1) give_memory_back();
-    if (alone_) {
-        shared.read(piece);
-        return shared.pieces[piece % 2];
-    }
     if (piece > 0) {
         shared.n_done.store(piece, std::memory_order_release);
-        shared.n_done.notify_one();
+        shared.n_done.notify_all();
     }
-    for (uint32_t n_read; (n_read = shared.n_read.load(std::memory_order_acquire)) <= piece;) {
-        if (n_forks != n_forks_before_) throw Forked();
-        wait_while(shared.n_read, n_read);
+    for (size_t file = 0; file < 2; ++file) {
+        Shared::Progress& progress = shared.of_file[file];
+        if (alone_[file]) {
+            shared.read(piece, file);
+            continue;
+        }
+        for (uint32_t n_read; (n_read = progress.n_read.load(std::memory_order_acquire)) <= piece;) {
+            if (n_forks != n_forks_before_) throw Forked();
+            wait_while(progress.n_read, n_read);
+        }
+        if (progress.failed == piece) std::rethrow_exception(progress.error);
     }
-    if (shared.failed == piece) std::rethrow_exception(shared.error);
     poll_interrupt();
     return shared.pieces[piece % 2];
 }

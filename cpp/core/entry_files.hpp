@@ -1,5 +1,5 @@
 // The entries of rows in the files of a store, for rows that are larger than memory: read past the system's cache
-// where the file system can do that, piece by piece into two buffers, by a thread that is one piece ahead.
+// where the file system can do that, piece by piece into two buffers, by threads that are one piece ahead.
 #pragma once
 
 #include <array>
@@ -58,9 +58,9 @@ public:
 
     const std::vector<StoredBlock>& blocks() const { return blocks_; }
 
-    Pieces read(const Ranges& ranges, Buffers& buffers) {
-        return {features_.read(ranges[0].first, ranges[0].second, buffers[0]),
-                values_.read(ranges[1].first, ranges[1].second, buffers[1])};
+    // Bytes of one of the files.
+    const char* read(size_t file, const std::pair<int64_t, int64_t>& range, HugeBuffer<char>& buffer) {
+        return (file == 0 ? features_ : values_).read(range.first, range.second, buffer);
     }
 
     // Buffers of a reader that is done, for the next one.
@@ -73,7 +73,7 @@ private:
     std::atomic<std::array<Buffers, 2>*> spare_{nullptr};
 };
 
-// Reads pieces of the files in turn. The thread is not waited for: when the reader goes it ends after its piece.
+// Reads pieces of the files in turn. Threads are not waited for: when the reader goes they end after their piece.
 class PieceReader {
 public:
     PieceReader(std::shared_ptr<EntryFiles> files, std::vector<EntryFiles::Ranges> ranges);
@@ -86,10 +86,10 @@ public:
 
 private:
     struct Shared;
-    static void read_ahead(const std::shared_ptr<Shared>& shared);
+    static void read_ahead(const std::shared_ptr<Shared>& shared, size_t file);
 
     std::shared_ptr<Shared> shared_;
-    bool alone_ = false;  // no thread was to be had, or none is needed
+    std::array<bool, 2> alone_{};  // per file, where no thread was to be had, or none is needed
     uint32_t n_taken_ = 0, n_forks_before_;
 };
 
