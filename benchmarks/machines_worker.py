@@ -36,9 +36,14 @@ def estimator(task: Task, **more: Any) -> Any:
     """The estimator of a task."""
     from sparsecluster import KMeans
 
-    given = dict(max_iter=task["max_iter"], tol=task["tol"], random_state=0, n_threads=task["threads"])
-    init = np.load(task["init"]) if task["init"].endswith(".npy") else task["init"]
-    return KMeans(task["k"], init=init, **{**given, **more})
+    given = {
+        "init": np.load(task["init"]) if task["init"].endswith(".npy") else task["init"],
+        "max_iter": task["max_iter"],
+        "tol": task["tol"],
+        "random_state": 0,
+        "n_threads": task["threads"],
+    }
+    return KMeans(task["k"], **{**given, **more})
 
 
 def told(task: Task, km: Any, seconds: float, cpu: float) -> Task:
