@@ -140,7 +140,7 @@ class Bench:
             peer = f"Spark local[{threads}]"
             if python is not None:
                 systems[peer] = {"system": "spark", "threads": threads, "python": python}
-                systems[peer]["java"] = java
+                systems[peer]["java"] = str(java)
             found, _ = self.turns(name, systems, common, self.options.seeds(REPEATS))
             self.record[f"spark {name}"] = found
             if peer in found:
@@ -195,7 +195,7 @@ class Bench:
         given, labels = self.folder / "task.json", self.folder / "labels.npy"
         labels.unlink(missing_ok=True)
         given.write_text(json.dumps({**task, "labels": str(labels)}))
-        environment = {**os.environ, "JAVA_HOME": str(task["java"])} if "java" in task else None
+        environment = {**os.environ, "JAVA_HOME": task["java"]} if "java" in task else None
         answer = subprocess.run(
             (task.get("python", sys.executable), "-m", "benchmarks.machines_worker", str(given)),
             cwd=ROOT, check=True, capture_output=True, text=True, timeout=self.timeout,

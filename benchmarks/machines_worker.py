@@ -142,7 +142,6 @@ def fit_on_workers(task: Task) -> Task:
 def fit_by_spark(task: Task) -> Task:
     """MLlib's k-means from the same centers, on rows that its process holds already."""
     warnings.simplefilter("ignore")
-    from pyspark import StorageLevel
     from pyspark.mllib.common import _py2java, _to_java_object_rdd
     from pyspark.mllib.linalg import DenseVector, SparseVector
     from pyspark.sql import SparkSession
@@ -168,17 +167,22 @@ def fit_by_spark(task: Task) -> Task:
         for a, b in zip(parts[:-1], parts[1:], strict=True)
     ]
     held = _to_java_object_rdd(context.parallelize(rows, threads * PARTS_OF_SPARK))
-    held.persist(context._getJavaStorageLevel(StorageLevel.MEMORY_ONLY))
-    held.count()
     api = context._jvm.org.apache.spark.mllib.api.python.PythonMLLibAPI
+
+    def hold() -> None:  # at the level that its training asks for, which lets go of them at the end
+        held.persist(context._jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK())
+        held.count()
 
     def train(iterations: int) -> Any:
         centers = _py2java(context, [DenseVector(center) for center in start])
         return api().trainKMeansModel(
-            held, task["k"], iterations, "random", 0, 2, float(task["tol"]), centers
-        )
+            held, task["k"], iterations, "random", None, 2, float(task["tol"]), centers,
+            "euclidean",
+        )  # fmt: skip
 
+    hold()
     train(1)
+    hold()
     clock = time.perf_counter()
     model = train(task["max_iter"])
     seconds = time.perf_counter() - clock
