@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -221,7 +220,9 @@ def ratio(
     """Of two times, theirs over ours."""
     value = theirs["seconds"] / mine["seconds"]
     cost = mine["cost"] / theirs["cost"] if theirs.get("cost") else None
-    return Ratio(what, name, k, mine["seconds"], theirs["seconds"], value, peer, cost=cost, note=note)
+    return Ratio(
+        what, name, k, mine["seconds"], theirs["seconds"], value, peer, cost=cost, note=note
+    )
 
 
 def megabytes(one: Found) -> str:

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +162,9 @@ def fit_by_spark(task: Task) -> Task:
     context = session.sparkContext
     X = sp.csr_matrix(sp.load_npz(task["matrix"]))
     start = np.load(task["init"])
-    parts = X.indptr
     rows = [
         SparseVector(X.shape[1], X.indices[a:b].tolist(), X.data[a:b].tolist())
-        for a, b in zip(parts[:-1], parts[1:], strict=True)
+        for a, b in pairwise(X.indptr)
     ]
     held = _to_java_object_rdd(context.parallelize(rows, threads * PARTS_OF_SPARK))
     api = context._jvm.org.apache.spark.mllib.api.python.PythonMLLibAPI

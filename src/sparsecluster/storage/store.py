@@ -270,7 +270,7 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
 
 def rows_between(
     path: Any, begin: int, end: int, checksum: int, n_threads: int | None = None
-) -> StoredPart:
+) -> Rows:
     """Some rows of the store that has this checksum, which are next to each other, checked: no
     others are read."""
     stored = open_store(path)
