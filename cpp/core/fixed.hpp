@@ -58,16 +58,17 @@ public:
     static void insert(std::vector<Key>& keys, FixedSums& sums, const std::vector<Key>& new_keys,
                        const FixedSums& new_sums) {
         size_t from = keys.size(), more = new_keys.size(), to = from + more;
-        if (sums.fine_.empty() && !new_sums.fine_.empty()) sums.fine_.resize(from, 0);
+        const bool has_fine = !sums.fine_.empty() || !new_sums.fine_.empty();
+        if (has_fine) sums.fine_.resize(from, 0);
         make_room(keys, to);
         make_room(sums.coarse_, to);
-        if (!sums.fine_.empty()) make_room(sums.fine_, to);
+        if (has_fine) make_room(sums.fine_, to);
         while (more > 0) {
             const bool old = from > 0 && keys[from - 1] > new_keys[more - 1];
             --to;
             keys[to] = old ? keys[from - 1] : new_keys[more - 1];
             sums.coarse_[to] = old ? sums.coarse_[from - 1] : new_sums.coarse_[more - 1];
-            if (!sums.fine_.empty()) sums.fine_[to] = old ? sums.fine_[from - 1] : new_sums[more - 1].fine;
+            if (has_fine) sums.fine_[to] = old ? sums.fine_[from - 1] : new_sums[more - 1].fine;
             old ? --from : --more;
         }
     }
