@@ -16,6 +16,7 @@ from . import (
     full,
     hierarchy,
     larger,
+    machines,
     memory,
     neighbors,
     quick,
@@ -46,6 +47,7 @@ COMMANDS = {
     "import": startup.run,
     "reading": reading.run,
     "larger": larger.run,
+    "machines": machines.run,
     "neighbors": neighbors.run,
     "embedding": embedding.run,
     "hierarchy": hierarchy.run,
@@ -56,6 +58,7 @@ COMMANDS = {
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
+TIMEOUTS["machines"] = 900.0
 TIMEOUTS["embedding"] = TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = TIMEOUTS[
     "evaluation"
 ] = TIMEOUTS["sizes"] = 600.0
@@ -75,10 +78,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--systems", nargs="+", choices=SYSTEMS, metavar="SYSTEM",
                       help="systems: " + ", ".join(SYSTEMS))  # fmt: skip
     made.add_argument("--parts", nargs="+", metavar="PART",
-                      choices=(*full.PARTS, *size.PARTS, *embedding.PARTS),
+                      choices=(*full.PARTS, *size.PARTS, *embedding.PARTS, *machines.PARTS),
                       help="parts of `full`: " + ", ".join(full.PARTS)
                       + "; of `size`: " + ", ".join(size.PARTS)
-                      + "; of `embedding`: " + ", ".join(embedding.PARTS))  # fmt: skip
+                      + "; of `embedding`: " + ", ".join(embedding.PARTS)
+                      + "; of `machines`: " + ", ".join(machines.PARTS))  # fmt: skip
     made.add_argument("--threads", type=int, default=2, help="threads of every system (2)")
     made.add_argument("--timeout", type=float, metavar="SECONDS", help="stop a run after this")
     made.add_argument("--cut", type=float, metavar="X",

@@ -11,7 +11,6 @@ import math
 import subprocess
 import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .data import ROOT, canonical, folder, load, unit_rows
+from .environment import python_with
 from .harness import Harness
 from .options import Options
 from .report import Report
@@ -128,26 +128,8 @@ def leaf_cost(X: sp.csr_matrix, labels: np.ndarray) -> float:
 
 def pecos_python(report: Report) -> str | None:
     """An interpreter that has libpecos; None where it cannot be had."""
-    if find_spec("pecos"):
-        return sys.executable
-    home = ROOT / "build" / "pecos"
-    python = home / "bin" / "python"
-    quietly: dict[str, Any] = {"check": True, "capture_output": True}
-    try:
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(home)], **quietly)
-        pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        if subprocess.run(
-            [str(python), "-c", "import pecos.xmc.base"], capture_output=True
-        ).returncode:
-            subprocess.run([*pip, "--no-deps", PINNED], **quietly)
-            subprocess.run([*pip, "numpy<2", "scipy<1.14", "scikit-learn"], **quietly)
-        subprocess.run([str(python), "-c", "import pecos.xmc.base"], **quietly)
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or b"").decode(errors="replace").strip().splitlines()
-        report.tell(f"{PINNED} cannot be installed: {said[-1] if said else error}")
-        return None
-    return str(python)
+    libraries = ("numpy<2", "scipy<1.14", "scikit-learn")
+    return python_with(report, "pecos", "pecos.xmc.base", ("--no-deps", PINNED), libraries)
 
 
 # --- bounds --------------------------------------------------------------------------------------

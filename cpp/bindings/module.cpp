@@ -43,6 +43,8 @@ NB_MODULE(_core, m) {
         } catch (const Interrupted&) {
             // PyErr_CheckSignals has set KeyboardInterrupt, or what the user's handler raised.
             if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+        } catch (const ReadFailure& error) {
+            PyErr_SetString(PyExc_OSError, error.what());
         }
     });
 

@@ -138,10 +138,28 @@ void bind_rows(nb::module_& m) {
                      finding = self.rows->inspect(n_threads);
                  }
                  static const char* const names[] = {"none",     "indptr",     "feature_range",
-                                                     "unsorted", "not_finite", "overflow"};
+                                                     "unsorted", "not_finite", "overflow",
+                                                     "features_checksum", "values_checksum"};
                  return std::make_pair(std::string(names[int(finding.fault)]), finding.row);
              },
              "n_threads"_a)
+        .def("read_from",
+             [](PyRows& self, std::pair<int, int> descriptors, std::pair<int64_t, int64_t> begins,
+                In<int64_t> block_ends, In<int64_t> features_checksums, In<int64_t> values_checksums) {
+                 const size_t n = block_ends.size();
+                 require(!self.rows->sound(), "the rows were inspected before");
+                 require(features_checksums.size() == n && values_checksums.size() == n, "one checksum per block");
+                 require(n > 0 && block_ends.data()[n - 1] == self.rows->n_rows(), "blocks do not end with the rows");
+                 std::vector<StoredBlock> blocks;
+                 for (size_t b = 0; b < n; ++b) {
+                     require(block_ends.data()[b] >= (b ? block_ends.data()[b - 1] : 0), "blocks do not ascend");
+                     blocks.push_back({block_ends.data()[b], {features_checksums.data()[b], values_checksums.data()[b]}});
+                 }
+                 self.rows->read_from(std::make_shared<EntryFiles>(
+                     std::array<int, 2>{descriptors.first, descriptors.second},
+                     std::array<int64_t, 2>{begins.first, begins.second}, std::move(blocks)));
+             },
+             "descriptors"_a, "begins"_a, "block_ends"_a, "features_checksums"_a, "values_checksums"_a)
         .def("select",
              [](const PyRows& self, In<int64_t> ids) {
                  for (size_t i = 0; i < ids.size(); ++i)

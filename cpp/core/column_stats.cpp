@@ -9,20 +9,15 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kBlock = 1024;
-
 // Calls with every row from front to back.
 template <class Visit>
 void for_rows(const Rows& rows, const Visit& visit) {
-    std::visit(
-        [&](const auto& view) {
-            for (int64_t i = 0; i < view.n_rows; ++i) {
-                if (i % kBlock == 0) rows.read_ahead(i, i + kBlock);
-                if (i % 256 == 0) poll_interrupt();
-                visit(i, view.row(i));
-            }
-        },
-        rows.matrix());
+    rows.in_chunks(rows.n_rows(), [&](const auto& view, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            if (i % 256 == 0) poll_interrupt();
+            visit(i, view.row(i));
+        }
+    });
 }
 
 FixedScale sum_scale(const RowRange& all) {

@@ -72,7 +72,8 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
 namespace {
 
 // Those of the listed rows from first to last; the first distance goes to out[0].
-void own_distances_between(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
+template <class View>
+void own_distances_between(const View& view, const Centers& centers, const int32_t* labels, const int64_t* ids,
                            int64_t first, int64_t last, double* out, int n_threads, const double* scales = nullptr) {
     constexpr int64_t kPortion = 1024;
     const Groups groups = group_ids(centers.size(), [&](const auto& note) {
@@ -83,52 +84,42 @@ void own_distances_between(const Rows& rows, const Centers& centers, const int32
         for (int64_t begin = groups.begin[k]; begin < groups.begin[k + 1]; begin += kPortion)
             portions.push_back({int32_t(k), begin, std::min(begin + kPortion, groups.begin[k + 1])});
     std::vector<std::vector<double>> dense(std::max(n_threads, 1));
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks(int64_t(portions.size()), n_threads, [&](int64_t p, int thread) {
-                std::vector<double>& spread = dense[thread];
-                if (spread.empty()) spread.assign(rows.n_features(), 0.0);
-                const Portion& portion = portions[p];
-                const Center& center = centers.items[portion.label];
-                for (int64_t e = 0; e < center.size(); ++e) spread[center.features[e]] = center.values[e];
-                for (int64_t m = portion.begin; m < portion.end; ++m) {
-                    const int64_t position = groups.ids[m];
-                    const int64_t i = ids ? ids[position] : position;
-                    out[position - first] =
-                        spread_distance2(view.row(i), spread.data(), center, scales ? scales[i] : 1.0);
-                }
-                for (int32_t feature : center.features) spread[feature] = 0.0;
-            });
-        },
-        rows.matrix());
+    parallel_blocks(int64_t(portions.size()), n_threads, [&](int64_t p, int thread) {
+        std::vector<double>& spread = dense[thread];
+        if (spread.empty()) spread.assign(view.n_features, 0.0);
+        const Portion& portion = portions[p];
+        const Center& center = centers.items[portion.label];
+        for (int64_t e = 0; e < center.size(); ++e) spread[center.features[e]] = center.values[e];
+        for (int64_t m = portion.begin; m < portion.end; ++m) {
+            const int64_t position = groups.ids[m];
+            const int64_t i = ids ? ids[position] : position;
+            out[position - first] = spread_distance2(view.row(i), spread.data(), center, scales ? scales[i] : 1.0);
+        }
+        for (int32_t feature : center.features) spread[feature] = 0.0;
+    });
 }
 
 }  // namespace
 
 void own_distances(const Rows& rows, const Centers& centers, const int32_t* labels, const int64_t* ids,
                    int64_t n_ids, double* out, int n_threads, const double* scales) {
-    if (ids) return own_distances_between(rows, centers, labels, ids, 0, n_ids, out, n_threads, scales);
-    int64_t begin = 0;
-    for (const int64_t end : rows.chunk_ends(n_ids)) {
-        rows.will_need(begin, end);
-        own_distances_between(rows, centers, labels, ids, begin, end, out + begin, n_threads, scales);
-        begin = end;
-    }
+    auto between = [&](const auto& view, int64_t begin, int64_t end) {
+        own_distances_between(view, centers, labels, ids, begin, end, out + begin, n_threads, scales);
+    };
+    if (!ids) return rows.in_chunks(n_ids, between);
+    std::visit([&](const auto& view) { between(view, 0, n_ids); }, rows.matrix());
 }
 
 ExactSum own_cost(const Rows& rows, const Centers& centers, const int32_t* labels, const double* weights,
                   int64_t n_rows, int n_threads) {
     std::vector<double> distance2;
     ExactSum cost;
-    int64_t begin = 0;
-    for (const int64_t end : rows.chunk_ends(n_rows)) {
-        rows.will_need(begin, end);
+    rows.in_chunks(n_rows, [&](const auto& view, int64_t begin, int64_t end) {
         distance2.resize(end - begin);
-        own_distances_between(rows, centers, labels, nullptr, begin, end, distance2.data(), n_threads);
+        own_distances_between(view, centers, labels, nullptr, begin, end, distance2.data(), n_threads);
         for (int64_t i = begin; i < end; ++i)
             cost.add(weights ? weights[i] * distance2[i - begin] : distance2[i - begin]);
-        begin = end;
-    }
+    });
     return cost;
 }
 

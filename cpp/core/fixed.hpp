@@ -46,6 +46,48 @@ public:
         else
             fine_.insert(fine_.end(), other.fine_.begin() + begin, other.fine_.begin() + end);
     }
+    // Adds to one of them.
+    void add(size_t i, const FixedSum& sum) {
+        if (fine_.empty() && sum.fine != 0) fine_.resize(coarse_.size(), 0);
+        coarse_[i] += sum.coarse;
+        if (!fine_.empty()) fine_[i] += sum.fine;
+    }
+    // Puts sums among others: all have keys, which ascend, and none has that of another. A little more room is made than
+    // is needed now, so that not every few sums cost a copy of all.
+    template <class Key>
+    static void insert(std::vector<Key>& keys, FixedSums& sums, const std::vector<Key>& new_keys,
+                       const FixedSums& new_sums) {
+        size_t from = keys.size(), more = new_keys.size(), to = from + more;
+        const bool has_fine = !sums.fine_.empty() || !new_sums.fine_.empty();
+        if (has_fine) sums.fine_.resize(from, 0);
+        make_room(keys, to);
+        make_room(sums.coarse_, to);
+        if (has_fine) make_room(sums.fine_, to);
+        while (more > 0) {
+            const bool old = from > 0 && keys[from - 1] > new_keys[more - 1];
+            --to;
+            keys[to] = old ? keys[from - 1] : new_keys[more - 1];
+            sums.coarse_[to] = old ? sums.coarse_[from - 1] : new_sums.coarse_[more - 1];
+            if (has_fine) sums.fine_[to] = old ? sums.fine_[from - 1] : new_sums[more - 1].fine;
+            old ? --from : --more;
+        }
+    }
+    // Leaves out what is zero.
+    template <class Key>
+    static void drop_zeros(std::vector<Key>& keys, FixedSums& sums) {
+        size_t kept = 0;
+        for (size_t i = 0; i < keys.size(); ++i) {
+            if (sums[i].zero()) continue;
+            keys[kept] = keys[i];
+            sums.coarse_[kept] = sums.coarse_[i];
+            if (!sums.fine_.empty()) sums.fine_[kept] = sums.fine_[i];
+            ++kept;
+        }
+        cut(keys, kept);
+        cut(sums.coarse_, kept);
+        if (!sums.fine_.empty()) cut(sums.fine_, kept);
+    }
+
     // A copy that takes no more room than it needs.
     void assign_tightly(const FixedSums& other) {
         tighten(coarse_, other.coarse_);
@@ -66,6 +108,17 @@ public:
         : coarse_(std::move(coarse)), fine_(std::move(fine)) {}
 
 private:
+    template <class T>
+    static void cut(std::vector<T>& values, size_t size) {
+        values.resize(size);
+        if (values.capacity() > size + size / 8) values.shrink_to_fit();
+    }
+    template <class T>
+    static void make_room(std::vector<T>& values, size_t size) {
+        if (size > values.capacity()) values.reserve(size + size / 16);
+        values.resize(size);
+    }
+
     std::vector<int64_t> coarse_, fine_;
 };
 

@@ -71,6 +71,20 @@ inline void wait_while(const std::atomic<uint32_t>& state, uint32_t value) {
     state.wait(value, std::memory_order_acquire);
 }
 
+// Does work on a thread of its own that nobody waits for; false where there are no more threads to be had.
+template <class Work>
+bool run_beside(Work work) {
+    try {
+        std::thread([work] {
+            const HoldInterrupts hold;  // the caller looks for them
+            work();
+        }).detach();
+    } catch (const std::system_error&) {
+        return false;
+    }
+    return true;
+}
+
 // Blocks of work that whoever is awake takes, one after the other.
 class Round {
 public:

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/checksum.hpp"
 #include "core/parallel.hpp"
 #include "core/rows.hpp"
 
@@ -48,45 +49,91 @@ double scale_for(double norm) {
     return std::ldexp(1.0, std::min(-exponent + std::clamp(kSquareRoot + exponent, 0, kRoom), 1000));
 }
 
+namespace {
+
+// Unsorted rows can be mended, so a worse fault takes precedence.
+bool worse(const Finding& finding, const Finding& known) {
+    return finding.fault != Fault::none &&
+           (known.fault == Fault::none || (known.fault == Fault::unsorted && finding.fault != Fault::unsorted));
+}
+
+// The checksums of the blocks of a store, followed through their chunks.
+class BlockCheck {
+public:
+    explicit BlockCheck(const EntryFiles* files) : files_(files) {}
+
+    int64_t n_files() const { return files_ ? 2 : 0; }
+    // The entries of a chunk in one of the files.
+    template <class View>
+    void add(const View& chunk, int64_t begin, int64_t end, int64_t file) {
+        const int64_t first = chunk.indptr[begin], n = chunk.indptr[end] - first;
+        const char* const bytes = file == 0 ? reinterpret_cast<const char*>(chunk.features + first)
+                                            : reinterpret_cast<const char*>(chunk.values + first);
+        const int64_t width = file == 0 ? sizeof(*chunk.features) : sizeof(*chunk.values);
+        sums_[file] = crc32(bytes, n * width, sums_[file]);
+    }
+    // After the chunk.
+    Finding close(int64_t begin, int64_t end) {
+        Finding finding;
+        if (!files_) return finding;
+        const std::vector<StoredBlock>& blocks = files_->blocks();
+        while (begin < end && blocks[block_].end_row <= begin) ++block_;  // has no rows
+        for (; block_ < blocks.size() && blocks[block_].end_row <= end; ++block_) {
+            for (size_t file = 0; file < 2; ++file)
+                if (const int64_t sum = blocks[block_].checksums[file];
+                    sum >= 0 && sum != int64_t(sums_[file]) && finding.fault == Fault::none)
+                    finding = {file == 0 ? Fault::features_checksum : Fault::values_checksum, first_row_};
+            sums_ = {0, 0};
+            first_row_ = blocks[block_].end_row;
+        }
+        return finding;
+    }
+
+private:
+    const EntryFiles* files_;
+    size_t block_ = 0;
+    int64_t first_row_ = 0;
+    std::array<uint32_t, 2> sums_{0, 0};
+};
+
+}  // namespace
+
 Finding Rows::inspect(int n_threads) {
     if (finding_) return *finding_;
-    finding_ = std::visit(
+    const int64_t n = n_rows();
+    Finding worst = std::visit(
         [&](const auto& view) {
-            const int64_t n = view.n_rows;
-            if (view.indptr) {
-                if (view.indptr[0] != 0) return Finding{Fault::indptr, 0};
-                for (int64_t i = 0; i < n; ++i)
-                    if (view.indptr[i + 1] < view.indptr[i]) return Finding{Fault::indptr, i};
-            }
-            norm2_.assign(n, 0);
-            const int64_t n_blocks = (n + kBlock - 1) / kBlock;
-            std::vector<Finding> findings(n_blocks);
-            parallel_blocks(n_blocks, n_threads, [&](int64_t block, int) {
-                const int64_t end = std::min(n, (block + 1) * kBlock);
-                read_ahead(block * kBlock, end);
-                for (int64_t i = block * kBlock; i < end; ++i) {
-                    const Fault fault = inspect_row(view, i, norm2_[i]);
-                    // Unsorted rows can be mended, so a worse fault in the same block takes precedence.
-                    if (fault != Fault::none &&
-                        (findings[block].fault == Fault::none ||
-                         (findings[block].fault == Fault::unsorted && fault != Fault::unsorted)))
-                        findings[block] = {fault, i};
-                }
-            });
-            Finding worst;
-            for (const Finding& finding : findings)
-                if (finding.fault != Fault::none &&
-                    (worst.fault == Fault::none ||
-                     (worst.fault == Fault::unsorted && finding.fault != Fault::unsorted)))
-                    worst = finding;
-            double largest = 0;
-            for (double value : norm2_) largest = std::max(largest, value);
-            max_norm_ = std::sqrt(largest);
-            scale_ = scale_for(max_norm_);
-            return worst;
+            if (!view.indptr) return Finding{};
+            if (view.indptr[0] != 0) return Finding{Fault::indptr, 0};
+            for (int64_t i = 0; i < n; ++i)
+                if (view.indptr[i + 1] < view.indptr[i]) return Finding{Fault::indptr, i};
+            return Finding{};
         },
         matrix_);
-    return *finding_;
+    if (worst.fault != Fault::none) return *(finding_ = worst);
+    norm2_.assign(n, 0);
+    BlockCheck check(files_.get());
+    in_chunks(n, [&](const auto& view, int64_t begin, int64_t end) {
+        const int64_t n_blocks = (end - begin + kBlock - 1) / kBlock;
+        std::vector<Finding> findings(n_blocks);
+        parallel_blocks(check.n_files() + n_blocks, n_threads, [&](int64_t task, int) {
+            if (task < check.n_files()) return check.add(view, begin, end, task);
+            const int64_t block = task - check.n_files(), first = begin + block * kBlock;
+            for (int64_t i = first; i < std::min(end, first + kBlock); ++i) {
+                const Finding finding = {inspect_row(view, i, norm2_[i]), i};
+                if (worse(finding, findings[block])) findings[block] = finding;
+            }
+        });
+        for (const Finding& finding : findings)
+            if (worse(finding, worst)) worst = finding;
+        if (const Finding finding = check.close(begin, end); worse(finding, worst)) worst = finding;
+    });
+    double largest = 0;
+    for (double value : norm2_) largest = std::max(largest, value);
+    max_norm_ = std::sqrt(largest);
+    scale_ = scale_for(max_norm_);
+    finding_ = worst;
+    return worst;
 }
 
 Rows Rows::select(const int64_t* ids, int64_t n_ids) const {
@@ -116,10 +163,16 @@ std::vector<int64_t> Rows::chunk_ends(int64_t n) const {
             using View = std::decay_t<decltype(view)>;
             constexpr int64_t kEntryBytes = sizeof(typename View::Value) + sizeof(typename View::Index);
             if (!streamed() || !view.indptr || view.selected) return;
+            size_t block = 0;
             int64_t begin = 0;
             while (begin < n) {
+                int64_t most = n;
+                if (files_) {
+                    while (files_->blocks()[block].end_row <= begin) ++block;
+                    most = std::min(n, files_->blocks()[block].end_row);
+                }
                 const int64_t last = view.indptr[begin] + chunk_bytes_ / kEntryBytes;
-                const int64_t* const end = std::upper_bound(view.indptr + begin + 1, view.indptr + n, last);
+                const int64_t* const end = std::upper_bound(view.indptr + begin + 1, view.indptr + most, last);
                 begin = end - view.indptr;
                 ends.push_back(begin);
             }

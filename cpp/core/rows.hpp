@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "core/entry_files.hpp"
 
 namespace sparsecluster {
 
@@ -57,7 +60,7 @@ using AnyMatrix = std::variant<Matrix<float, int32_t>, Matrix<float, int64_t>,
                                Matrix<double, int32_t>, Matrix<double, int64_t>>;
 
 // What is wrong with a matrix, and the row where it was seen first.
-enum class Fault { none, indptr, feature_range, unsorted, not_finite, overflow };
+enum class Fault { none, indptr, feature_range, unsorted, not_finite, overflow, features_checksum, values_checksum };
 struct Finding {
     Fault fault = Fault::none;
     int64_t row = -1;
@@ -78,6 +81,10 @@ public:
         : matrix_(std::move(matrix)), chunk_bytes_(chunk_bytes), n_columns_(n_columns.value_or(n_features())) {}
     Rows(Rows&&) = default;  // no copies: a selection looks into itself
 
+    // Has passes through all rows read them from these files, from which the arrays are mapped, and inspection compare
+    // the checksums of their blocks. Before the inspection of streamed rows, all of whose entries are in the files.
+    void read_from(std::shared_ptr<EntryFiles> files) { files_ = std::move(files); }
+
     // Checks the structure and the values, and computes the norms. Before any kernel; later calls answer the same.
     Finding inspect(int n_threads);
     // Whether inspection found no fault.
@@ -87,8 +94,17 @@ public:
     Rows select(const int64_t* ids, int64_t n_ids) const;
 
     bool streamed() const { return chunk_bytes_ > 0; }
-    // Ends of runs of the first `n` rows that are small against memory; one run where rows are not streamed.
+    // Ends of runs of the first `n` rows that are small against memory; one run where rows are not streamed. None is
+    // of two blocks of a file.
     std::vector<int64_t> chunk_ends(int64_t n) const;
+    // Calls work(view, begin, end) for these runs of rows, front to back. In the view there are the rows of the run
+    // alone where they are read from files, and of these only where wanted(begin, end): else it is that of all rows.
+    template <class Work, class Wanted>
+    void in_chunks(int64_t n, const Work& work, const Wanted& wanted) const;
+    template <class Work>
+    void in_chunks(int64_t n, const Work& work) const {
+        in_chunks(n, work, [](int64_t, int64_t) { return true; });
+    }
     // Has the system bring these rows into memory, meanwhile.
     void will_need(int64_t begin, int64_t end) const;
     // To be called on the way through all rows with what comes next: asks for what comes after that.
@@ -108,10 +124,46 @@ public:
 private:
     AnyMatrix matrix_;
     int64_t chunk_bytes_, n_columns_;
+    std::shared_ptr<EntryFiles> files_;
     std::optional<Finding> finding_;
     std::vector<double> norm2_;
     double max_norm_ = 0, scale_ = 1;
     std::vector<int32_t> selected_;
 };
+
+template <class Work, class Wanted>
+void Rows::in_chunks(int64_t n, const Work& work, const Wanted& wanted) const {
+    const std::vector<int64_t> ends = chunk_ends(n);
+    std::visit(
+        [&](const auto& view) {
+            using View = std::decay_t<decltype(view)>;
+            std::vector<char> read(ends.size());
+            std::vector<EntryFiles::Ranges> ranges;
+            int64_t begin = 0;
+            for (size_t c = 0; c < ends.size(); begin = ends[c++]) {
+                read[c] = streamed() && view.indptr && begin < ends[c] && wanted(begin, ends[c]);
+                if (!read[c] || !files_) continue;
+                const int64_t first = view.indptr[begin], last = view.indptr[ends[c]];
+                ranges.push_back({std::pair(first * int64_t(sizeof(*view.features)), last * int64_t(sizeof(*view.features))),
+                                  std::pair(first * int64_t(sizeof(*view.values)), last * int64_t(sizeof(*view.values)))});
+            }
+            std::optional<PieceReader> reader;
+            if (!ranges.empty()) reader.emplace(files_, std::move(ranges));
+            begin = 0;
+            for (size_t c = 0; c < ends.size(); begin = ends[c++]) {
+                View chunk = view;
+                if (read[c] && reader) {
+                    // Shifted, so that rows and entries have the numbers that they have among all.
+                    const EntryFiles::Pieces pieces = reader->next();
+                    chunk.features = reinterpret_cast<const typename View::Index*>(pieces[0]) - view.indptr[begin];
+                    chunk.values = reinterpret_cast<const typename View::Value*>(pieces[1]) - view.indptr[begin];
+                } else if (read[c]) {
+                    will_need(begin, ends[c]);
+                }
+                work(chunk, begin, ends[c]);
+            }
+        },
+        matrix_);
+}
 
 }  // namespace sparsecluster

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -236,24 +237,27 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
           std::vector<ScanScratch>& scratches, const OnRow& on_row) {
     const int64_t block = block_rows(index, n_ids, n_threads);
     if (int64_t(scratches.size()) < n_threads) scratches.resize(n_threads);
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks((n_ids + block - 1) / block, n_threads, [&](int64_t b, int thread) {
-                ScanScratch& scratch = scratches[thread];
-                const int64_t block_end = std::min(n_ids, (b + 1) * block);
-                if (!ids) rows.read_ahead(b * block, block_end);
-                for (int64_t begin = b * block, end; begin < block_end; begin = end) {
-                    end = end_of_pack(view, ids, begin, block_end);
-                    score_block(view, index, ids, begin, end, scratch);
-                    for (int64_t p = begin; p < end; ++p) {
-                        const int64_t i = ids ? ids[p] : p;
-                        on_row(read_scores(rows, index, scratch, i, p - begin), view.row(i), thread);
-                    }
-                    if (thread == 0) poll_interrupt();
+    auto scan_between = [&](const auto& view, int64_t first, int64_t last) {
+        parallel_blocks((last - first + block - 1) / block, n_threads, [&](int64_t b, int thread) {
+            ScanScratch& scratch = scratches[thread];
+            const int64_t block_end = std::min(last, first + (b + 1) * block);
+            for (int64_t begin = first + b * block, end; begin < block_end; begin = end) {
+                end = end_of_pack(view, ids, begin, block_end);
+                score_block(view, index, ids, begin, end, scratch);
+                for (int64_t p = begin; p < end; ++p) {
+                    const int64_t i = ids ? ids[p] : p;
+                    on_row(read_scores(rows, index, scratch, i, p - begin), view.row(i), thread);
                 }
-            });
-        },
-        rows.matrix());
+                if (thread == 0) poll_interrupt();
+            }
+        });
+    };
+    if (!ids) {
+        std::optional<TeamScope> team;
+        if (rows.streamed()) team.emplace(n_threads);  // for all chunks
+        return rows.in_chunks(n_ids, scan_between);
+    }
+    std::visit([&](const auto& view) { scan_between(view, 0, n_ids); }, rows.matrix());
 }
 
 }  // namespace sparsecluster

@@ -88,13 +88,24 @@ ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric 
 void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
                       int64_t end, const FixedSum& weight, Scratch& scratch) {
     Cluster& cluster = clusters_[k];
+    // In place: what comes chunk by chunk has few features that are new.
     scratch.features.clear();
     scratch.sums.clear();
-    merge_sums({cluster.features, cluster.sums, 0, cluster.features.size()},
-               {features, sums, size_t(begin), size_t(end)}, scratch.features, scratch.sums);
-    // Copied, so that clusters do not end up with the room of the largest one.
-    FixedSums::tighten(cluster.features, scratch.features);
-    cluster.sums.assign_tightly(scratch.sums);
+    bool vanished = false;
+    const size_t n_known = cluster.features.size();
+    size_t at = 0;
+    for (int64_t e = begin; e < end; ++e) {
+        while (at < n_known && cluster.features[at] < features[e]) ++at;
+        if (at < n_known && cluster.features[at] == features[e]) {
+            cluster.sums.add(at, sums[e]);
+            vanished |= cluster.sums[at].zero();
+        } else {
+            scratch.features.push_back(features[e]);
+            scratch.sums.push_back(sums[e]);
+        }
+    }
+    if (vanished) FixedSums::drop_zeros(cluster.features, cluster.sums);
+    if (!scratch.features.empty()) FixedSums::insert(cluster.features, cluster.sums, scratch.features, scratch.sums);
     cluster.fixed_weight.add(weight);
     cluster.weight = scales_.weight.value(cluster.fixed_weight);
 }
@@ -219,11 +230,23 @@ RowSums::Changes RowSums::members_of_changed(const int32_t* labels, const Change
     });
 }
 
+// Whether it is faster to read all rows of a file on the way than those that changed by themselves.
+static bool are_many(int64_t n_changed, int64_t n_rows) {
+    constexpr int64_t kOnTheWay = 200;
+    return n_changed * kOnTheWay > n_rows;
+}
+
+template <class Work>
+void RowSums::in_chunks(const int32_t* labels, int64_t n_rows, const Work& work) const {
+    rows_.in_chunks(n_rows, work, [&](int64_t begin, int64_t end) {
+        int64_t n_changed = 0;
+        for (int64_t i = begin; i < end; ++i) n_changed += labels[i] != labels_[i];
+        return are_many(n_changed, end - begin);
+    });
+}
+
 void RowSums::will_need(const Changes& changes, int64_t begin, int64_t end) const {
-    if (!rows_.streamed()) return;
-    // Pages hold several rows: where many changed all are asked for at once.
-    constexpr int64_t kFew = 16;
-    if (int64_t(changes.ids.size()) * kFew > end - begin) return rows_.will_need(begin, end);
+    if (!rows_.streamed() || are_many(int64_t(changes.ids.size()), end - begin)) return;
     for (const int64_t id : changes.ids) {
         const int64_t i = id >= 0 ? id : ~id;
         rows_.will_need(i, i + 1);
@@ -265,20 +288,17 @@ void RowSums::add_changes(const View& view, const Changes& changes, int64_t k, c
     });
 }
 
-template <class Visit>
-void RowSums::add_up(const Changes& changes, const SumScales& scales, int n_threads, const Visit& visit) {
+template <class View, class Visit>
+void RowSums::add_up(const View& view, const Changes& changes, const SumScales& scales, int n_threads,
+                     const Visit& visit) {
     if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks(n_clusters_, n_threads, [&](int64_t k, int thread) {
-                Scratch& scratch = scratches_[thread];
-                const bool changed = changes.begin[k] < changes.begin[k + 1];
-                if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
-                if (changed) add_changes(view, changes, k, scales, scratch, thread == 0);
-                visit(k, changed, scratch);
-            });
-        },
-        rows_.matrix());
+    parallel_blocks(n_clusters_, n_threads, [&](int64_t k, int thread) {
+        Scratch& scratch = scratches_[thread];
+        const bool changed = changes.begin[k] < changes.begin[k + 1];
+        if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
+        if (changed) add_changes(view, changes, k, scales, scratch, thread == 0);
+        visit(k, changed, scratch);
+    });
 }
 
 SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads) {
@@ -287,11 +307,10 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
     std::vector<std::vector<int32_t>> features(n_clusters_);
     std::vector<FixedSums> sums(n_clusters_);
     delta.weights.resize(n_clusters_);
-    int64_t begin = 0;
-    for (const int64_t end : rows_.chunk_ends(n_rows)) {
+    in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
         const Changes changes = take_changes(labels, begin, end, delta.moved);
         will_need(changes, begin, end);
-        add_up(changes, scales, n_threads, [&](int64_t k, bool changed, Scratch& scratch) {
+        add_up(view, changes, scales, n_threads, [&](int64_t k, bool changed, Scratch& scratch) {
             if (!changed) return;
             delta.weights[k].add(scratch.weight);
             ClusterSums::Scratch& both = scratch.merging;
@@ -302,8 +321,7 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
             FixedSums::tighten(features[k], both.features);
             sums[k].assign_tightly(both.sums);
         });
-        begin = end;
-    }
+    });
     delta.begin.assign(1, 0);
     for (int64_t k = 0; k < n_clusters_; ++k) {
         delta.features.insert(delta.features.end(), features[k].begin(), features[k].end());
@@ -347,22 +365,20 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
     stats.shift.assign(size(), 0.0);
     rows_.take_new_rows(n_rows);
     if (clusters_.scales().fixed_point) {
-        const std::vector<int64_t> ends = rows_.rows_.chunk_ends(n_rows);
         std::vector<char> changed_before(size(), 0);
-        int64_t begin = 0;
-        for (const int64_t end : ends) {
+        rows_.in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
             const RowSums::Changes changes = rows_.take_changes(labels, begin, end, stats.moved);
             rows_.will_need(changes, begin, end);
-            rows_.add_up(changes, clusters_.scales(), n_threads, [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
+            const auto work_in = [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
                 if (changed) {
                     changed_before[k] = 1;
                     clusters_.add(k, scratch.features, scratch.sums, 0, int64_t(scratch.features.size()),
                                   scratch.weight, scratch.merging);
                 }
-                if (changed_before[k] && end == ends.back()) clusters_.move_center(k, centers, stats);
-            });
-            begin = end;
-        }
+                if (changed_before[k] && end == n_rows) clusters_.move_center(k, centers, stats);
+            };
+            rows_.add_up(view, changes, clusters_.scales(), n_threads, work_in);
+        });
     } else {
         sum_anew(labels, n_rows, centers, n_threads, stats);
     }

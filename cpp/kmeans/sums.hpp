@@ -141,11 +141,14 @@ private:
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
     Changes take_changes(const int32_t* labels, int64_t begin, int64_t end, int64_t& moved);
     Changes members_of_changed(const int32_t* labels, const Changes& changes) const;
-    // Asks for the rows that changed, where they come from a file.
+    // Asks for the rows that changed, where they come from a file and are few.
     void will_need(const Changes& changes, int64_t begin, int64_t end) const;
+    // Calls work(view, begin, end) for chunks of the rows. Those of a file are read whole only where many rows changed.
+    template <class Work>
+    void in_chunks(const int32_t* labels, int64_t n_rows, const Work& work) const;
     // Calls with every cluster that changed, after its changes were added up in the scratch.
-    template <class Visit>
-    void add_up(const Changes& changes, const SumScales& scales, int n_threads, const Visit& visit);
+    template <class View, class Visit>
+    void add_up(const View& view, const Changes& changes, const SumScales& scales, int n_threads, const Visit& visit);
     template <class View>
     void add_changes(const View& view, const Changes& changes, int64_t k, const SumScales& scales, Scratch& scratch,
                      bool poll);

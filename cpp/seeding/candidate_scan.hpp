@@ -27,16 +27,16 @@ public:
         index_.build(centers, rows.scale(), {kHeadLimit, direct_limit(rows.nnz())}, n_threads);
     }
 
-    // Calls visit(i, c, excess, thread) where row i may be nearer to the c-th candidate than to any seed: half the
+    // Calls visit(i, row, c, excess, thread) where row i may be nearer to the c-th candidate than to any seed: half the
     // squared distance, scaled, would fall by no more than the excess.
     template <class Visit>
     void find(const Rows& rows, const Potential& potential, int n_threads, const Visit& visit) {
         scan(rows, index_, nullptr, rows.n_rows(), n_threads, scratches_,
-             [&](const Scanned& scanned, const auto&, int thread) {
+             [&](const Scanned& scanned, const auto& row, int thread) {
                  const double least = double(potential.offsets()[scanned.row]) - scanned.error;
                  for (int64_t c = 0; c < index_.n_centers; ++c)
                      if (!(scanned.scores[c] < least))
-                         visit(scanned.row, size_t(c), double(scanned.scores[c]) - least, thread);
+                         visit(scanned.row, row, size_t(c), double(scanned.scores[c]) - least, thread);
              });
     }
 

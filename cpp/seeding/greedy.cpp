@@ -32,6 +32,7 @@ struct Trial {
     int64_t gain = -1;  // fixed point, so that the order of summation does not matter
     std::vector<int32_t> nearer;
     std::vector<double> distance2;
+    bool full = false;  // there were too many to be kept
 
     bool better_than(const Trial& other) const {
         return other.row < 0 || gain > other.gain || (gain == other.gain && row < other.row);
@@ -46,6 +47,7 @@ struct Candidate {
 struct ThreadState {
     ScreenScratch screen;
     std::vector<Survivors> survivors;  // per candidate, where all are screened together
+    std::vector<double> distances;     // the same, where all are measured together
 };
 
 // What is known of a row that was drawn before. Distances to the nearest seed only fall, so no other rows than these
@@ -116,11 +118,8 @@ private:
         if (bound > 0) std::frexp(bound, &exponent);
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
         if (rows_.streamed()) {
-            constexpr int64_t kBlock = 256;
-            for (int64_t i = 0; i < n_; ++i) {
-                if (i % kBlock == 0) rows_.read_ahead(i, i + kBlock), poll_interrupt();
-                potential_.set(i, measure_.one(row, i));
-            }
+            measure_.prepare({row});
+            measure_all([&](int64_t i, const std::vector<double>& distances, int) { potential_.set(i, distances[0]); });
         } else {
             std::vector<int32_t> all(n_);
             std::iota(all.begin(), all.end(), 0);
@@ -136,6 +135,24 @@ private:
             candidates_[c].row = drawn_[c];
             candidates_[c].survivors.clear();
         }
+    }
+
+    // Calls visit(i, squared distances to what was prepared, thread) with every row of a file.
+    template <class Visit>
+    void measure_all(const Visit& visit) {
+        constexpr int64_t kBlock = 256;
+        rows_.in_chunks(n_, [&](const auto& view, int64_t begin, int64_t end) {
+            // The matrix has its types; the compiler knows the others as well.
+            if constexpr (std::is_same_v<std::decay_t<decltype(view)>, Matrix<V, I>>)
+                parallel_blocks((end - begin + kBlock - 1) / kBlock, n_threads_, [&](int64_t b, int thread) {
+                    std::vector<double>& distances = states_[thread].distances;
+                    const int64_t first = begin + b * kBlock;
+                    for (int64_t i = first; i < std::min(end, first + kBlock); ++i) {
+                        measure_.several(i, view.row(i), distances);
+                        visit(i, distances, thread);
+                    }
+                });
+        });
     }
 
     int64_t gain_of(int64_t i, double distance2) const {
@@ -285,7 +302,7 @@ private:
             state.survivors.resize(candidates_.size());
             for (Survivors& survivors : state.survivors) survivors.clear();
         }
-        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double excess, int thread) {
+        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, const auto&, size_t c, double excess, int thread) {
             Survivors& survivors = states_[thread].survivors[c];
             survivors.rows.push_back(int32_t(i));
             survivors.most += potential_.weight(i) * excess;
@@ -301,27 +318,26 @@ private:
         }
     }
 
-    // For rows that come from a file: what survives the screen is measured at once, while it is in memory. Of the
-    // candidate that wins the new distances are at hand, or come by a second pass where there are too many.
+    // For rows that come from a file: all are measured, with all candidates, while they are in memory. Of the candidate
+    // that wins the new distances are at hand, or come by a second pass where they are too many.
     void try_in_one_pass() {
-        scan_.index(rows_, view_, drawn_, n_threads_);
+        measure_.prepare(drawn_);
         const size_t n_candidates = candidates_.size();
-        const int64_t room = options_.memory_limit / 4 / int64_t(sizeof(int32_t) + sizeof(double)) /
-                             int64_t(n_candidates * states_.size());
+        const size_t room = size_t(options_.memory_limit / 4 / int64_t(sizeof(int32_t) + sizeof(double)) /
+                                   int64_t(states_.size()));
         std::vector<std::vector<Trial>> trials(states_.size(), std::vector<Trial>(n_candidates));
-        std::vector<char> full(n_candidates * states_.size(), 0);
         for (auto& of_thread : trials)
             for (Trial& trial : of_thread) trial.gain = 0;
-        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double, int thread) {
-            const double distance2 = measure_.one(drawn_[c], i);
-            if (distance2 >= potential_.distance2(i)) return;
-            Trial& trial = trials[thread][c];
-            trial.gain += gain_of(i, distance2);
-            if (int64_t(trial.nearer.size()) < room) {
+        std::vector<size_t> n_held(states_.size(), 0);
+        measure_all([&](int64_t i, const std::vector<double>& distances, int thread) {
+            for (size_t c = 0; c < n_candidates; ++c) {
+                if (distances[c] >= potential_.distance2(i)) continue;
+                Trial& trial = trials[thread][c];
+                trial.gain += gain_of(i, distances[c]);
+                if (trial.full) continue;
                 trial.nearer.push_back(int32_t(i));
-                trial.distance2.push_back(distance2);
-            } else {
-                full[c * trials.size() + thread] = 1;
+                trial.distance2.push_back(distances[c]);
+                if (++n_held[thread] > room) n_held[thread] -= let_go_of_least(trials[thread]);
             }
         });
         size_t winner = 0;
@@ -334,16 +350,29 @@ private:
             best_.gain = current_.gain;
             winner = c;
         }
-        const auto first = full.begin() + int64_t(winner * trials.size());
-        if (std::find(first, first + int64_t(trials.size()), char(1)) == first + int64_t(trials.size())) {
+        const auto full = [&](const std::vector<Trial>& of_thread) { return of_thread[winner].full; };
+        if (std::none_of(trials.begin(), trials.end(), full)) {
             for (const auto& of_thread : trials) potential_.accept(of_thread[winner].nearer, of_thread[winner].distance2);
             return;
         }
         trials.clear();
-        scan_.find(rows_, potential_, n_threads_, [&](int64_t i, size_t c, double, int) {
-            if (c == winner) potential_.set(i, std::min(potential_.distance2(i), measure_.one(best_.row, i)));
+        measure_.prepare({best_.row});
+        measure_all([&](int64_t i, const std::vector<double>& distances, int) {
+            potential_.set(i, std::min(potential_.distance2(i), distances[0]));
         });
         potential_.refresh();
+    }
+
+    // Forgets the rows of the candidate that gained least so far, which will hardly win: how many these are.
+    static size_t let_go_of_least(std::vector<Trial>& trials) {
+        Trial* least = nullptr;
+        for (Trial& trial : trials)
+            if (!trial.full && !trial.nearer.empty() && (!least || trial.gain < least->gain)) least = &trial;
+        const size_t n_rows = least->nearer.size();
+        least->full = true;
+        std::vector<int32_t>().swap(least->nearer);
+        std::vector<double>().swap(least->distance2);
+        return n_rows;
     }
 
     // Bounding one more group of frequent features saves visits and costs survivors: goes up or down by

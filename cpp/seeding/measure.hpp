@@ -45,7 +45,7 @@ public:
                 for (int64_t e = 0; e < other.size; ++e)
                     product += spread[other.features[e]] * double(other.values[e]);
                 entries += other.size;
-                visit(portion, i, distance2(row, i, product));
+                visit(portion, i, distance2(row, i, product, other));
             }
             for (int64_t e = 0; e < candidate.size; ++e) spread[candidate.features[e]] = 0.0;
             read += entries;
@@ -53,20 +53,41 @@ public:
         return read;
     }
 
-    // The same of one row: the same products in the same order, without those with zero.
-    double one(int64_t row, int64_t i) const {
-        const auto candidate = view_.row(row), other = view_.row(i);
-        double product = 0;
-        for (int64_t a = 0, b = 0; a < other.size && b < candidate.size;) {
-            if (other.features[a] < candidate.features[b]) {
-                ++a;
-            } else if (other.features[a] > candidate.features[b]) {
-                ++b;
-            } else {
-                product += double(candidate.values[b++]) * double(other.values[a++]);
+    // Makes ready for several candidates at once.
+    void prepare(const std::vector<int64_t>& candidates) {
+        slot_.resize(view_.n_features, 0);
+        for (const int64_t row : prepared_)
+            for (int64_t e = 0; e < view_.row(row).size; ++e) slot_[view_.row(row).features[e]] = 0;
+        prepared_ = candidates;
+        const size_t n = candidates.size();
+        table_.assign(n, 0.0);  // slot 0: features of none
+        for (size_t c = 0; c < n; ++c) {
+            const auto candidate = view_.row(candidates[c]);
+            for (int64_t e = 0; e < candidate.size; ++e) {
+                int32_t& slot = slot_[candidate.features[e]];
+                if (slot == 0) {
+                    slot = int32_t(table_.size() / n);
+                    table_.resize(table_.size() + n, 0.0);
+                }
+                table_[size_t(slot) * n + c] = double(candidate.values[e]);
             }
         }
-        return distance2(row, i, product);
+    }
+
+    // The same of row i, whose entries are at hand, and of all these candidates: the same products, in the same order,
+    // but for those that are zero because no candidate has the feature.
+    void several(int64_t i, const Row<V, I>& other, std::vector<double>& distances) const {
+        const size_t n = prepared_.size();
+        distances.assign(n, 0.0);
+        double* const products = distances.data();
+        for (int64_t e = 0; e < other.size; ++e) {
+            const int32_t slot = slot_[other.features[e]];
+            if (slot == 0) continue;
+            const double* const values = table_.data() + size_t(slot) * n;
+            const double value = double(other.values[e]);
+            for (size_t c = 0; c < n; ++c) products[c] += values[c] * value;
+        }
+        for (size_t c = 0; c < n; ++c) distances[c] = distance2(prepared_[c], i, products[c], other);
     }
 
 private:
@@ -75,15 +96,18 @@ private:
     // Below this share of the norms a distance is computed directly, for its digits.
     static constexpr double kCancelled = 0x1p-20;
 
-    double distance2(int64_t row, int64_t i, double product) const {
+    double distance2(int64_t row, int64_t i, double product, const Row<V, I>& other) const {
         const double norms = rows_.norm2()[i] + rows_.norm2()[row], expanded = norms - 2 * product;
-        return expanded > kCancelled * norms ? expanded : direct_distance2(view_.row(i), view_.row(row));
+        return expanded > kCancelled * norms ? expanded : direct_distance2(other, view_.row(row));
     }
 
     const Rows& rows_;
     const Matrix<V, I>& view_;
     int n_threads_;
     std::vector<std::vector<double>> spreads_;  // per thread: the candidate by feature, zero between portions
+    std::vector<int64_t> prepared_;             // candidates,
+    std::vector<int32_t> slot_;                 // per feature, where it is in the table, 0 where no candidate has it,
+    std::vector<double> table_;                 // and their values, slot by slot
 };
 
 }  // namespace sparsecluster

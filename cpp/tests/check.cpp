@@ -375,6 +375,7 @@ int main() {
         check_sizes(level);
     }
     check_faults();
+    check_files();
     check_hierarchy();
     check_embedding();
     check_parts();

@@ -31,6 +31,7 @@ void check_parts();
 void check_evaluation();
 void check_sizes(const char* level);
 void check_faults();
+void check_files();
 void check_hierarchy();
 void check_projection();
 void check_text();

@@ -67,6 +67,7 @@ def test_all_fields_of_all_commands_are_documented(summary):
         "neighbors": "neighbors x.txt -k 2",
         "choose-k": "choose-k x.txt --most 4 --seed 0 --table t.csv",
         "evaluate": "evaluate x.txt --labels l.csv --true l.csv",
+        "plan": "plan x.store -k 2 --machines 3",
     }
     for command, line in lines.items():
         assert fields(summary(line)) <= documented(command), command

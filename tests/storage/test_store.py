@@ -318,10 +318,10 @@ def test_a_newer_store_is_refused(whole_store, tmp_path):
     copy = tmp_path / "copy.store"
     shutil.copytree(whole_store, copy)
     meta = json.loads((copy / "meta.json").read_text())
-    meta["version"] = 3
+    meta["version"] = 4
     meta["checksum"] = writer_module.meta_checksum(meta)
     (copy / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(StoreError, match="version 3"):
+    with pytest.raises(StoreError, match="version 4"):
         open_store(copy)
 
 

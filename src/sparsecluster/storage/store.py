@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from sparsecluster import _core
 from sparsecluster.formats.labels import indicator
 from sparsecluster.formats.source import Block, Labels, Source
 from sparsecluster.rows.recipe import Recipe, with_arrays
 from sparsecluster.rows.resources import available_memory, effective_n_threads
-from sparsecluster.rows.rows import Provenance, Rows, core_rows, mapped_csr
+from sparsecluster.rows.rows import MAX_INDEX, Provenance, Rows, core_rows, mapped_csr
 from sparsecluster.storage.store_files import (
     StoreError,
     StoreFiles,
@@ -35,11 +36,14 @@ from sparsecluster.storage.store_files import (
     is_store,
     read_meta,
 )
-from sparsecluster.storage.store_writer import BY_BLOCKS
+from sparsecluster.storage.store_writer import ENTRIES, HEADER
 from sparsecluster.storage.tensors import NONSENSE
 
-CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many
+CHUNK_BYTES = 32 << 20  # of rows that are gone through in any order, where all are too many;
+CHUNKS_OF_MEMORY = 64  # fewer where memory holds fewer of them
 MANY_ROWS = 1 << 20  # for which a second, 32-bit indptr is too much
+COMPARED = -1  # in place of a checksum
+DAMAGED_FILES = {"features_checksum": "indices.npy", "values_checksum": "data.npy"}
 # Others are read at opening.
 READ_LATER = {"indptr", "indices", "data", "norm2", "labels", "ids", "id_ends"}
 
@@ -68,8 +72,7 @@ class StoredRows(Rows):
         self.meta = meta
         self.arrays = arrays
         self._ids: np.ndarray | None = None
-        n_bytes = sum(arrays[name].nbytes for name in BY_BLOCKS)
-        self.streamed = n_bytes > available_memory() // 2
+        self.streamed, self.direct = _too_large(matrix)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open_store, (self.path,)
@@ -99,30 +102,129 @@ class StoredRows(Rows):
 
     def checked(self) -> StoredRows:
         """The same rows, once they were compared with their checksums; that takes one pass."""
-        if self._core is not None:
-            return self
+        if self._core is None:
+            self._core = self.inspected(self, 0, self.n_rows, effective_n_threads(None))
+        return self
+
+    def part(self, first: int, last: int) -> StoredPart:
+        """The rows of the blocks from the first to before the last, by `meta["blocks"]`, as rows of
+        their own: nothing but what they need is read and compared with its checksums.
+        """
+        ends = [0, *self.meta["blocks"]]
+        if not 0 <= first < last < len(ends):
+            raise ValueError(f"The store has no blocks {first} to {last - 1}, but {len(ends) - 1}.")
+        return self.between(ends[first], ends[last])
+
+    def between(self, begin: int, end: int, *, n_threads: int | None = None) -> StoredPart:
+        """Some rows, which are next to each other, in the same way."""
+        return StoredPart(self, begin, end, effective_n_threads(n_threads))
+
+    def inspected(
+        self, rows: StoredRows | StoredPart, begin: int, end: int, n_threads: int
+    ) -> _core.Rows:
+        """The view of rows between two in the core, once they were compared with checksums."""
+        if end - begin > MAX_INDEX:
+            raise StoreError(
+                f"{self.path} has {end - begin:,} rows here; one process takes at most 2**31 - 1. "
+                f"Fit it with executor, on so many workers that each has fewer."
+            )
+        files, arrays, meta = self.files, self.arrays, self.meta
+        whole = (begin, end) == (0, meta["n_rows"])
+        blocks = files.blocks_of(meta, begin, end)
         try:
-            core = core_rows(self.matrix, chunk_bytes=CHUNK_BYTES if self.streamed else 0)
+            core = core_rows(rows.matrix, chunk_bytes=_chunk_bytes() if rows.streamed else 0)
         except ValueError as error:
             raise damaged(self.path, str(error)) from None
-        if self.streamed:
-            for name in BY_BLOCKS:
-                self.files.read_as_asked(name)
-        n_threads = effective_n_threads(None)
+        if rows.streamed:
+            for name in ENTRIES:
+                files.read_as_asked(name)
+        if rows.direct:
+            self._read_directly(core, begin, end, blocks, n_threads)
         fault, row = core.inspect(n_threads)
+        if fault in DAMAGED_FILES:
+            raise damaged(self.path, f"{DAMAGED_FILES[fault]} is not as it was written")
         if fault != "none":
-            raise damaged(self.path, f"row {row} is not as it was written ({fault})")
-        self.files.verify(self.arrays, self.meta, n_threads)
-        self._core = core
-        return self
+            raise damaged(self.path, f"row {begin + row} is not as it was written ({fault})")
+        if whole:
+            files.verify(arrays, meta, n_threads, entries=not rows.direct)
+        elif not (rows.direct or files.verified):
+            for name in ENTRIES:
+                files.verify_blocks(name, arrays, meta, blocks, n_threads)
+        return core
+
+    def _read_directly(
+        self, core: _core.Rows, begin: int, end: int, blocks: range, n_threads: int
+    ) -> None:
+        """Have rows read from the files, and whole blocks compared on the way; others are now."""
+        files, arrays, meta = self.files, self.arrays, self.meta
+        ends = np.array([0, *meta["blocks"]], dtype=np.int64)
+        sums = {name: np.array(meta["checksums"][name], dtype=np.int64) for name in ENTRIES}
+        for block in {blocks[0], blocks[-1]} if blocks else ():
+            if begin <= ends[block] and ends[block + 1] <= end:
+                continue
+            for name in ENTRIES:
+                files.verify_blocks(name, arrays, meta, range(block, block + 1), n_threads)
+                sums[name][block] = COMPARED
+        indices, data = ENTRIES
+        first = int(arrays["indptr"][begin])
+        core.read_from(
+            (files.descriptor(indices), files.descriptor(data)),
+            (
+                HEADER + first * arrays[indices].itemsize,
+                HEADER + first * arrays[data].itemsize,
+            ),
+            np.minimum(ends[blocks.start + 1 : blocks.stop + 1], end) - begin,
+            sums[indices][blocks.start : blocks.stop],
+            sums[data][blocks.start : blocks.stop],
+        )
+
+
+class StoredPart(Rows):
+    """Some rows of a store, next to each other."""
+
+    in_file = True
+
+    def __init__(self, whole: StoredRows, begin: int, end: int, n_threads: int) -> None:
+        if not 0 <= begin <= end <= whole.n_rows:
+            raise ValueError(f"The store has no rows {begin} to {end - 1}, but {whole.n_rows}.")
+        files, arrays, meta = whole.files, whole.arrays, whole.meta
+        indptr = np.asarray(arrays["indptr"][begin : end + 1])
+        files.verify_indptr(indptr, int(indptr[0]), int(indptr[-1]), meta["n_entries"])
+        if not files.verified:
+            blocks = files.blocks_of(meta, begin, end)
+            files.verify_blocks("indptr", arrays, meta, blocks, n_threads)
+        indices, data = (arrays[name][int(indptr[0]) : int(indptr[-1])] for name in ENTRIES)
+        matrix = mapped_csr(indptr - indptr[0], indices, data, whole.n_features, keep_indptr=True)
+        known = Provenance(feature_names=whole.feature_names, recipe=whole.recipe, first_row=begin)
+        super().__init__(matrix, provenance=known)
+        self.streamed, direct = _too_large(matrix)
+        self.direct = direct and files.opened
+        self._core = whole.inspected(self, begin, end, n_threads)
+        self._place = whole.path, begin, end, meta["checksum"]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rows_between, self._place
+
+
+def _chunk_bytes() -> int:
+    """Two chunks are in memory at a time."""
+    return min(CHUNK_BYTES, max(available_memory() // CHUNKS_OF_MEMORY, 1 << 20))
+
+
+def _too_large(matrix: Any) -> tuple[bool, bool]:
+    """Whether entries are read front to back because they take much of the memory, and whether
+    they are read past the cache of the system because it cannot hold them."""
+    available, needed = available_memory(), matrix.indices.nbytes + matrix.data.nbytes
+    return needed > available // 2, needed > available // 5 * 4
 
 
 def open_store(path: Any, *, verify: bool = False) -> StoredRows:
     """Open a store that :func:`convert` wrote.
 
-    The arrays are memory-mapped: opening takes no time, and a fit reads what it needs. When rows
-    are first used they are read once to be checked against the checksums that were written with
-    them: a fit from a damaged store is refused. A store may be replaced, as :func:`convert` does:
+    The arrays are memory-mapped: opening takes no time, and a fit reads what it needs; where the
+    store is larger than memory, block by block past the cache of the system. When rows are first
+    used they are read once to be checked against the checksums that were written with them: a fit
+    from a damaged store is refused. A store may be replaced, as :func:`convert` does:
     what is open stays as it was. Its files must not be changed in place; a process that uses one
     while it is cut off ends with SIGBUS.
 
@@ -159,38 +261,22 @@ def open_store(path: Any, *, verify: bool = False) -> StoredRows:
         raise StoreError(f"{given} is not a store. Make one with convert.") from None
     except OSError as error:
         raise StoreError(f"{given} cannot be read: {error.strerror}.") from None
-    if verify:
+    if verify and rows.direct:
+        rows.checked()
+    elif verify:
         rows.files.verify(rows.arrays, rows.meta, effective_n_threads(None))
     return rows
 
 
-def rows_between(path: Any, begin: int, end: int, *, checksum: Any, n_threads: int) -> Rows:
+def rows_between(
+    path: Any, begin: int, end: int, checksum: int, n_threads: int | None = None
+) -> Rows:
     """Some rows of the store that has this checksum, which are next to each other, checked: no
     others are read."""
     stored = open_store(path)
     if stored.meta["checksum"] != checksum:
         raise StoreError(f"{path} is another store than at the beginning: it was replaced.")
-    indptr = np.asarray(stored.arrays["indptr"][begin : end + 1])
-    if indptr[0] < 0 or indptr[-1] > stored.meta["n_entries"] or np.any(np.diff(indptr) < 0):
-        raise damaged(stored.path, "indptr.npy is not as it was written")
-    stored.files.verify_between(stored.arrays, stored.meta, begin, end, n_threads)
-    entries = slice(int(indptr[0]), int(indptr[-1]))
-    arrays = {name: stored.arrays[name][entries] for name in BY_BLOCKS}
-    n_bytes = sum(array.nbytes for array in arrays.values())
-    streamed = n_bytes > available_memory() // 2
-    matrix = mapped_csr(
-        indptr - indptr[0], arrays["indices"], arrays["data"], stored.n_features, keep_indptr=True
-    )
-    core = core_rows(matrix, chunk_bytes=CHUNK_BYTES if streamed else 0)
-    if streamed:
-        for name in BY_BLOCKS:
-            stored.files.read_as_asked(name)
-    fault, row = core.inspect(n_threads)
-    if fault != "none":
-        raise damaged(stored.path, f"row {begin + row} is not as it was written ({fault})")
-    part = Rows(matrix, core, provenance=Provenance(first_row=begin))
-    part.in_file, part.streamed = True, streamed
-    return part
+    return stored.between(begin, end, n_threads=n_threads)
 
 
 def open_unnamed(folder: Path, path: Path) -> StoredRows:

@@ -10,6 +10,7 @@ import re
 import stat
 import weakref
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -23,11 +24,12 @@ from sparsecluster.formats.source import ReadError
 from sparsecluster.rows.rows import MAX_INDEX
 from sparsecluster.rows.sharing import share_out
 from sparsecluster.storage.store_writer import (
-    BY_BLOCKS,
+    ENTRIES,
     FORMAT,
     HEADER,
     PIECE,
     VERSIONS,
+    by_blocks,
     meta_checksum,
     npy_header,
 )
@@ -95,6 +97,7 @@ class StoreFiles:
         self._arrays: dict[str, tuple[int, mmap.mmap]] = {}
         self.n_bytes = 0  #: of all files together
         self.verified = False
+        self._closed = False
 
     def read(self, name: str) -> bytes:
         """All of a file."""
@@ -140,48 +143,79 @@ class StoreFiles:
         if hasattr(mmap, "MADV_RANDOM"):
             self._arrays[name][1].madvise(mmap.MADV_RANDOM)
 
-    def verify(self, arrays: dict[str, np.ndarray], meta: dict[str, Any], n_threads: int) -> None:
-        """Read everything, and compare all checksums, once."""
-        if self.verified:
-            return
-        indptr = arrays["indptr"]
-        if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] != meta["n_entries"]:
-            raise damaged(self._path, "indptr.npy is not as it was written")
-        for name, array in arrays.items():
-            parts = _parts(name, arrays, meta["blocks"])
-            crc = partial(_crc, self._arrays[name][0], array.itemsize, parts)
-            if share_out(crc, len(parts), n_threads) != meta["checksums"][name]:
-                raise damaged(self._path, f"{name}.npy is not as it was written")
-        self.verified = True
-        self._opened.close()
+    def descriptor(self, name: str) -> int:
+        """Of the file of an array, which is open."""
+        return self._arrays[name][0]
 
-    def verify_between(
+    @property
+    def opened(self) -> bool:
+        """Whether files can still be read by their descriptors."""
+        return not self._closed
+
+    def verify(
         self,
         arrays: dict[str, np.ndarray],
         meta: dict[str, Any],
-        begin: int,
-        end: int,
+        n_threads: int,
+        *,
+        entries: bool = True,
+    ) -> None:
+        """Read everything, and compare all checksums, once; without `entries`, all but theirs,
+        because who reads them does that, and their files stay open."""
+        if self.verified:
+            return
+        self.verify_indptr(arrays["indptr"], 0, meta["n_entries"], meta["n_entries"])
+        names = arrays if entries else arrays.keys() - set(ENTRIES)
+        for name in sorted(names):
+            self.verify_blocks(name, arrays, meta, range(len(meta["blocks"])), n_threads)
+        self.verified = True
+        if entries:
+            self._closed = True
+            self._opened.close()
+
+    def verify_indptr(self, indptr: np.ndarray, first: int, last: int, n_entries: int) -> None:
+        """Refuse pointers that do not ascend from the first entry to the last, within all."""
+        ascend = indptr[0] == first and indptr[-1] == last and np.all(indptr[1:] >= indptr[:-1])
+        if not (ascend and 0 <= first <= last <= n_entries):
+            raise damaged(self._path, "indptr.npy is not as it was written")
+
+    def verify_blocks(
+        self,
+        name: str,
+        arrays: dict[str, np.ndarray],
+        meta: dict[str, Any],
+        blocks: range,
         n_threads: int,
     ) -> None:
-        """Compare the checksums of the blocks that these rows are in, and read no others."""
-        ends = np.asarray(meta["blocks"])
-        first, last = np.searchsorted(ends, [begin, max(end - 1, begin)], side="right")
-        for name in BY_BLOCKS:
-            parts = _parts(name, arrays, meta["blocks"])[first : last + 1]
-            crc = partial(_crc, self._arrays[name][0], arrays[name].itemsize, parts)
-            known = meta["checksums"][name][first : last + 1]
-            if share_out(crc, len(parts), n_threads) != known:
-                raise damaged(self._path, f"{name}.npy is not as it was written")
+        """Compare the checksums of these blocks of an array; all of it where it has but one."""
+        parts, sums = _parts(name, arrays, meta), meta["checksums"][name]
+        if name in by_blocks(meta["version"]):
+            some = slice(blocks.start, blocks.stop)
+            parts, sums = parts[some], sums[some]
+        crc = partial(_crc, self._arrays[name][0], arrays[name].itemsize, parts)
+        if share_out(crc, len(parts), n_threads) != sums:
+            raise damaged(self._path, f"{name}.npy is not as it was written")
+
+    @staticmethod
+    def blocks_of(meta: dict[str, Any], begin: int, end: int) -> range:
+        """The blocks that these rows are in."""
+        ends = meta["blocks"]
+        if (begin, end) == (0, meta["n_rows"]):
+            return range(len(ends))
+        first = bisect_right(ends, begin)
+        return range(first, max(bisect_left(ends, end) + 1, first) if end > begin else first)
 
 
-def _parts(name: str, arrays: dict[str, np.ndarray], ends: list[int]) -> list[tuple[int, int]]:
+def _parts(name: str, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> list[tuple[int, int]]:
     """Which elements each block has of an array, or all of them."""
-    array, indptr = arrays[name], arrays["indptr"]
-    if name in BY_BLOCKS:
-        cuts = [0, *(int(indptr[end]) for end in ends)]
+    ends = meta["blocks"]
+    if name not in by_blocks(meta["version"]):
+        cuts = [len(arrays[name])]
+    elif name in ENTRIES:
+        cuts = [int(arrays["indptr"][end]) for end in ends]
     else:
-        cuts = [0, len(array)]
-    return list(pairwise(cuts))
+        cuts = [end + (name == "indptr") for end in ends]  # which has one more, the first
+    return list(pairwise([0, *cuts]))
 
 
 def _crc(file: int, itemsize: int, parts: list[tuple[int, int]], number: int) -> int:
@@ -225,7 +259,7 @@ def read_meta(path: Path, text: bytes) -> dict[str, Any]:
 
 def _check(meta: dict[str, Any]) -> None:
     """Refuse what is of a wrong type or does not fit together; arrays are checked against it."""
-    limits = {"n_rows": MAX_INDEX, "n_features": MAX_INDEX, "n_entries": MOST_ENTRIES}
+    limits = {"n_rows": MOST_ENTRIES, "n_features": MAX_INDEX, "n_entries": MOST_ENTRIES}
     for name, most in limits.items():
         require(_is_number(meta[name], most), f"{name} is out of range")
     require(meta["dtype"] in list(VALUE_TYPES), "values of another type")
@@ -237,7 +271,7 @@ def _check(meta: dict[str, Any]) -> None:
     ends = meta["blocks"]
     require(
         isinstance(ends, list)
-        and all(_is_number(end, MAX_INDEX) for end in ends)
+        and all(_is_number(end, MOST_ENTRIES) for end in ends)
         and ends == sorted(ends)
         and ends[-1:] == [meta["n_rows"]],
         "blocks do not end with the rows",
@@ -247,7 +281,7 @@ def _check(meta: dict[str, Any]) -> None:
 
 def _check_arrays(meta: dict[str, Any]) -> None:
     arrays, n_rows, n_entries = meta["arrays"], meta["n_rows"], meta["n_entries"]
-    checksums = meta["checksums"]
+    checksums, blockwise = meta["checksums"], by_blocks(meta["version"])
     described = isinstance(arrays, dict) and isinstance(checksums, dict)
     require(described and arrays.keys() == checksums.keys(), "arrays are not described")
     for name, about in arrays.items():
@@ -260,7 +294,7 @@ def _check_arrays(meta: dict[str, Any]) -> None:
             and _is_number(about[1], MOST_ENTRIES)
         )
         require(bool(fine), f"the array {name!r} cannot be")
-        sums, n_sums = checksums[name], len(meta["blocks"]) if name in BY_BLOCKS else 1
+        sums, n_sums = checksums[name], len(meta["blocks"]) if name in blockwise else 1
         fine = isinstance(sums, list) and len(sums) == n_sums and all(map(_is_number, sums))
         require(fine, f"the checksums of {name} cannot be")
     expected = {

@@ -16,11 +16,13 @@ from sparsecluster.rows.recipe import Recipe, without_arrays
 from sparsecluster.rows.rows import MAX_INDEX, explain, mapped_csr
 
 FORMAT = "sparsecluster store"
-VERSION = 2
-VERSIONS = 1, 2  # that are read; 1 had a recipe in other words
+VERSION = 3
+# Those that are read. 1 had a recipe in other words, 2 one checksum for all of indptr and norm2.
+VERSIONS = 1, 2, 3
 BLOCK_ENTRIES = 1 << 22
 HEADER = 128  # bytes of a .npy header: room for any length
-BY_BLOCKS = ("indices", "data")  # have a checksum for each block of rows, others one for all
+ENTRIES = ("indices", "data")  # larger than all others
+BY_BLOCKS = (*ENTRIES, "indptr", "norm2")  # have a checksum for each block of rows, others one
 PIECE = 1 << 20  # bytes, or elements, that are looked at together
 
 
@@ -79,10 +81,10 @@ class StoreWriter:
     def append(self, block: Block) -> None:
         """Write the rows of a block behind the others; what is wrong with them is refused."""
         largest = int(block.indices.max(initial=-1))
-        if largest >= MAX_INDEX or self.n_rows + block.n_rows > MAX_INDEX:
+        if largest >= MAX_INDEX:
             raise ReadError(
-                "A store holds at most 2**31 - 1 rows and columns. Drop the empty columns, or hash "
-                "the features into fewer."
+                "A store holds at most 2**31 - 1 columns. Drop the empty columns, or hash the "
+                "features into fewer."
             )
         view = _core.Rows.sparse(block.indptr, block.indices, block.data, max(largest + 1, 1))
         fault, row = view.inspect(self._n_threads)
@@ -91,9 +93,7 @@ class StoreWriter:
             if fault == "unsorted":
                 raise ReadError(f"Row {self.n_rows + row} has columns that do not ascend.")
             raise ReadError(explain(fault, row, matrix, f"(rows from {self.n_rows} on)"))
-        self._arrays["indptr"].append(block.indptr[1:] + self.n_entries)
-        self._append_entries(block)
-        self._arrays["norm2"].append(view.norm2)
+        self._append_rows(block, view.norm2)
         if block.labels is not None:
             self._append_labels(block)
         if block.ids is not None:
@@ -108,25 +108,27 @@ class StoreWriter:
             if array is not None:
                 array.file.close()
 
-    def _append_entries(self, block: Block) -> None:
-        """Write the entries, in blocks of about BLOCK_ENTRIES that end with a row."""
+    def _append_rows(self, block: Block, norm2: np.ndarray) -> None:
+        """Write the rows, in blocks of about BLOCK_ENTRIES that end with a row."""
         done = self.n_entries // BLOCK_ENTRIES * BLOCK_ENTRIES
         before = self.n_entries
         targets = np.arange(done + BLOCK_ENTRIES, before + len(block.indices) + 1, BLOCK_ENTRIES)
         ends = np.unique(np.searchsorted(block.indptr, targets - before))
         begin = 0
         for end in ends:
-            self._append_piece(block, begin, int(end))
+            self._append_piece(block, norm2, begin, int(end))
             for name in BY_BLOCKS:
                 self._arrays[name].cut()
             self._block_ends.append(self.n_rows + int(end))
             begin = int(end)
-        self._append_piece(block, begin, block.n_rows)
+        self._append_piece(block, norm2, begin, block.n_rows)
 
-    def _append_piece(self, block: Block, begin: int, end: int) -> None:
+    def _append_piece(self, block: Block, norm2: np.ndarray, begin: int, end: int) -> None:
         entries = slice(int(block.indptr[begin]), int(block.indptr[end]))
+        self._arrays["indptr"].append(block.indptr[begin + 1 : end + 1] + self.n_entries)
         self._arrays["indices"].append(block.indices[entries])
         self._arrays["data"].append(block.data[entries])
+        self._arrays["norm2"].append(norm2[begin:end])
 
     def _append_ids(self, ids: np.ndarray) -> None:
         if "ids" not in self._arrays:
@@ -218,6 +220,11 @@ def meta_checksum(meta: dict[str, Any]) -> int:
     """Of all of the meta data but itself."""
     content = {key: value for key, value in meta.items() if key != "checksum"}
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def by_blocks(version: int) -> tuple[str, ...]:
+    """The arrays that have a checksum for each block in a store of this version."""
+    return BY_BLOCKS if version >= 3 else ENTRIES
 
 
 def npy_header(dtype: str, length: int) -> bytes:
