@@ -21,9 +21,9 @@ from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.rows import Rows, as_rows
 from sparsecluster.tree.splitting import Splitter
 
-# A split is the best of some starts, with so many iterations each. Few rows need more starts, and
-# can afford them.
-FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 500, 4, 2
+# A split is one run of so many iterations; few rows need several starts, of which the best counts,
+# and can afford them.
+FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 500, 4, 1
 SPLIT_ITERATIONS = 5
 # A run ends with the iteration that takes off the cost less than this share of all that it took
 # off, because the next one goes on from there; the first one of a chain does more.
