@@ -14,7 +14,7 @@ constexpr int64_t kUsual = 16, kShortest = 4;
 // Up to so many clusters have a table of all costs, where memory allows.
 constexpr int64_t kFewClusters = 64;
 // Rows of the smallest sample, at least and per cluster; the next one has so many times as many.
-constexpr int64_t kSampleRows = 2048, kSampleRowsPerCluster = 8, kGrowth = 4;
+constexpr int64_t kSampleRows = 2048, kSampleRowsPerCluster = 8, kGrowth = 8;
 // An assignment begins anew where more than this share of the rows would gain by the prices of the one before.
 constexpr double kMany = 0.5;
 // What a sample and the making of lists or tables take of the time, roughly.
@@ -88,7 +88,7 @@ void BoundedAssigner::solve(const Source& source, bool known, int32_t* labels, c
     bool anew = !known;
     if (known && hangs_together(labels, basis_, source.n_clusters())) {
         SizeTree tree = plant_basis(source, labels);
-        progress_.begin(0, kSampling);
+        progress_.begin(0, 0);
         anew = many_gain(source, tree, labels, prepare);
         if (!anew) {
             progress_.begin(0, kMeasuring);
@@ -96,7 +96,6 @@ void BoundedAssigner::solve(const Source& source, bool known, int32_t* labels, c
             return finish(tree);
         }
     }
-    progress_.begin(0, kSampling);
     std::vector<double> guess(source.n_clusters(), 0.0);
     if (anew) guess = guess_prices(source, prepare, beyond);
     progress_.begin(kSampling, kMeasuring);
@@ -139,8 +138,11 @@ std::vector<double> BoundedAssigner::guess_prices(const Source& source, const Pr
                                                   const Beyond& beyond) {
     const int64_t n_clusters = source.n_clusters();
     std::vector<double> guess(n_clusters, 0.0);
+    double begun = 0;
     for (int64_t step = largest_step(n_clusters); step > 1; step /= kGrowth) {
         const std::vector<int64_t> ids = every(step);
+        const double ended = kSampling * double(kGrowth) / double(step);
+        progress_.begin(begun, (begun + ended) / 2);
         const auto n = int64_t(ids.size());
         // The same share of the rows, within what can be kept.
         const SizeBounds bounds{std::min(bounds_.least / step, n / n_clusters),
@@ -152,9 +154,11 @@ std::vector<double> BoundedAssigner::guess_prices(const Source& source, const Pr
         FirstAssignment(some, bounds, guess, n, labels.data(), costs.data()).run();
         SizeTree tree(bounds, n_clusters, n, labels.data(), costs.data());
         TreeGrowth(tree, some, guess, labels.data(), costs.data(), n).run();
+        progress_.begin((begun + ended) / 2, ended);
         do improve(tree, some, labels.data(), n, progress_);
         while (beyond(ids, tree, labels.data()));
         guess = tree.cluster_prices();
+        begun = ended;
     }
     return guess;
 }
