@@ -2,6 +2,7 @@
 #include "sizes/bounded.hpp"
 
 #include "bindings/bindings.hpp"
+#include "bindings/reporter.hpp"
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
@@ -31,7 +32,7 @@ struct PyBoundedAssigner {
           assigner(this->rows, weights_of(weights, this->rows), bounds,
                    {n_threads, metric_named(metric), head_limit}, cost_limit, basis_of(basis)) {}
 
-    AssignStats assign(const Centers& centers, In<double>, InOut<int32_t> labels) {
+    AssignStats assign(const Centers& centers, In<double>, InOut<int32_t> labels, const nb::object& progress) {
         const int64_t n_rows = rows.n_rows();
         require(int64_t(labels.size()) == n_rows, "one label per row is needed");
         require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
@@ -39,6 +40,7 @@ struct PyBoundedAssigner {
                     bounds.most >= (n_rows + centers.size() - 1) / centers.size(),
                 "the size bounds cannot be kept");
         check_labels(labels.data(), n_rows, centers.size(), -1);
+        assigner.tell(reporter<double>(progress));
         const GilReleased released;
         TeamScope team(n_threads);
         return assigner.assign(centers, {}, labels.data(), n_rows);
@@ -59,7 +61,8 @@ void bind_sizes(nb::module_& m) {
                       In<int64_t>>(),
              "rows"_a, "weights"_a.none(), "size_min"_a, "size_max"_a, "n_threads"_a, "head_limit"_a,
              "cost_limit"_a, "metric"_a, "basis"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
-        .def("assign", &PyBoundedAssigner::assign, "centers"_a, "shift"_a, "labels"_a.noconvert())
+        .def("assign", &PyBoundedAssigner::assign, "centers"_a, "shift"_a, "labels"_a.noconvert(),
+             "progress"_a.none() = nb::none())
         .def_prop_ro("basis", [](const PyBoundedAssigner& self) { return to_numpy(joined(self.assigner.basis())); },
                      nb::rv_policy::automatic);
 }

@@ -13,6 +13,12 @@ namespace {
 constexpr int64_t kUsual = 16, kShortest = 4;
 // Up to so many clusters have a table of all costs, where memory allows.
 constexpr int64_t kFewClusters = 64;
+// Rows of the smallest sample, at least and per cluster; the next one has so many times as many.
+constexpr int64_t kSampleRows = 2048, kSampleRowsPerCluster = 8, kGrowth = 8;
+// An assignment begins anew where more than this share of the rows would gain by the prices of the one before.
+constexpr double kMany = 0.5;
+// What a sample and the making of lists or tables take of the time, roughly.
+constexpr double kSampling = 0.2, kMeasuring = 0.5;
 // By what share a new assignment must cost less than the one before, so that a run comes to an end.
 constexpr double kLess = 1e-12;
 
@@ -40,15 +46,21 @@ AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vect
     costs_.resize(n_rows_);
     AssignStats stats;
     stats.path = "within bounds";
+    progress_ = SizeProgress(tell_);
     if (n_clusters <= kFewClusters && CostTable::bytes(n_rows_, n_clusters, rows_.n_features()) <= cost_limit_) {
         table_.fill(rows_, centers, options_.n_threads, [&](int64_t i) { return candidates_.factor(i); });
-        SizeTree tree = plant(table_, known, labels);
-        improve(tree, table_, labels, n_rows_);
-        remember(tree);
+        solve(table_, known, labels, [](const auto&, const auto&) {}, [](const auto&...) { return false; });
         stats.distances = n_rows_ * n_clusters;
     } else {
         candidates_.start(centers, scale_, limits(), list_length(n_rows_, n_clusters, cost_limit_));
-        by_lists(n_clusters, known, labels);
+        solve(
+            candidates_, known, labels,
+            [&](const std::vector<int64_t>& ids, const std::vector<double>& prices) {
+                candidates_.find(ids, prices, [&](double share) { progress_.reach(share); });
+            },
+            [&](const std::vector<int64_t>& ids, const SizeTree& tree, const int32_t* of_ids) {
+                return look_beyond(ids, tree, of_ids);
+            });
         stats.distances = candidates_.distances();
     }
     const double cost = std::accumulate(costs_.begin(), costs_.end(), 0.0);
@@ -61,32 +73,100 @@ AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vect
     return stats;
 }
 
-void BoundedAssigner::by_lists(int64_t n_clusters, bool known, int32_t* labels) {
-    std::vector<int64_t> all(n_rows_);
-    std::iota(all.begin(), all.end(), 0);
-    const bool priced = known && hangs_together(labels, basis_, n_clusters);
-    if (!priced) candidates_.find(all, std::vector<double>(n_clusters, 0.0));
-    SizeTree tree = plant(candidates_, known, labels);
-    if (priced) candidates_.find(all, tree.cluster_prices());
-    do improve(tree, candidates_, labels, n_rows_);
-    while (look_beyond(tree, labels));
-    remember(tree);
+template <class Source, class Prepare, class Beyond>
+void BoundedAssigner::solve(const Source& source, bool known, int32_t* labels, const Prepare& prepare,
+                            const Beyond& beyond) {
+    const std::vector<int64_t> all = every(1);
+    if (known) source.own_costs(labels, costs_.data());
+    if (known) first_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
+    const auto finish = [&](SizeTree& tree) {
+        progress_.begin(kMeasuring, 1);
+        do improve(tree, source, labels, n_rows_, progress_);
+        while (beyond(all, tree, labels));
+        remember(tree);
+    };
+    bool anew = !known;
+    if (known && hangs_together(labels, basis_, source.n_clusters())) {
+        SizeTree tree = plant_basis(source, labels);
+        progress_.begin(0, 0);
+        anew = many_gain(source, tree, labels, prepare);
+        if (!anew) {
+            progress_.begin(0, kMeasuring);
+            prepare(all, tree.cluster_prices());
+            return finish(tree);
+        }
+    }
+    std::vector<double> guess(source.n_clusters(), 0.0);
+    if (anew) guess = guess_prices(source, prepare, beyond);
+    progress_.begin(kSampling, kMeasuring);
+    prepare(all, guess);
+    if (anew) FirstAssignment(source, bounds_, guess, n_rows_, labels, costs_.data()).run();
+    SizeTree tree(bounds_, source.n_clusters(), n_rows_, labels, costs_.data());
+    TreeGrowth(tree, source, guess, labels, costs_.data(), n_rows_).run();
+    finish(tree);
+}
+
+int64_t BoundedAssigner::largest_step(int64_t n_clusters) const {
+    const int64_t smallest = std::max(kSampleRows, kSampleRowsPerCluster * n_clusters);
+    int64_t step = 1;
+    while (n_rows_ / (step * kGrowth) >= smallest) step *= kGrowth;
+    return step;
+}
+
+template <class Source, class Prepare>
+bool BoundedAssigner::many_gain(const Source& source, const SizeTree& tree, const int32_t* labels,
+                                const Prepare& prepare) {
+    const int64_t step = largest_step(source.n_clusters());
+    if (step == 1) return false;
+    const std::vector<int64_t> ids = every(step);
+    prepare(ids, tree.cluster_prices());
+    const auto n_gain = std::count_if(ids.begin(), ids.end(), [&](int64_t i) {
+        const SizeOffer offer = source.best(i, labels[i], tree.prices());
+        return offer.cluster >= 0 && tree.gain(i, offer.cluster, offer.cost) > 0;
+    });
+    return double(n_gain) > kMany * double(ids.size());
+}
+
+std::vector<int64_t> BoundedAssigner::every(int64_t step) const {
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < n_rows_; i += step) ids.push_back(i);
+    return ids;
+}
+
+template <class Source, class Prepare, class Beyond>
+std::vector<double> BoundedAssigner::guess_prices(const Source& source, const Prepare& prepare,
+                                                  const Beyond& beyond) {
+    const int64_t n_clusters = source.n_clusters();
+    std::vector<double> guess(n_clusters, 0.0);
+    double begun = 0;
+    for (int64_t step = largest_step(n_clusters); step > 1; step /= kGrowth) {
+        const std::vector<int64_t> ids = every(step);
+        const double ended = kSampling * double(kGrowth) / double(step);
+        progress_.begin(begun, (begun + ended) / 2);
+        const auto n = int64_t(ids.size());
+        // The same share of the rows, within what can be kept.
+        const SizeBounds bounds{std::min(bounds_.least / step, n / n_clusters),
+                                std::max((bounds_.most + step - 1) / step, (n + n_clusters - 1) / n_clusters)};
+        const SomeRows<Source> some(source, ids);
+        std::vector<int32_t> labels(n);
+        std::vector<double> costs(n);
+        prepare(ids, guess);
+        FirstAssignment(some, bounds, guess, n, labels.data(), costs.data()).run();
+        SizeTree tree(bounds, n_clusters, n, labels.data(), costs.data());
+        TreeGrowth(tree, some, guess, labels.data(), costs.data(), n).run();
+        progress_.begin((begun + ended) / 2, ended);
+        do improve(tree, some, labels.data(), n, progress_);
+        while (beyond(ids, tree, labels.data()));
+        guess = tree.cluster_prices();
+        begun = ended;
+    }
+    return guess;
 }
 
 template <class Source>
-SizeTree BoundedAssigner::plant(const Source& source, bool known, int32_t* labels) {
-    const int64_t n_clusters = source.n_clusters();
-    if (known)
-        source.own_costs(labels, costs_.data());
-    else
-        FirstAssignment(source, bounds_, n_clusters, n_rows_, labels, costs_.data()).run();
-    first_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
-    SizeTree tree(bounds_, n_clusters, n_rows_, labels, costs_.data());
-    if (!known || !hangs_together(labels, basis_, n_clusters)) {
-        grow_tree(tree, source, labels, costs_.data(), n_rows_);
-        return tree;
-    }
-    for (int64_t k = 0; k < n_clusters; ++k) {
+SizeTree BoundedAssigner::plant_basis(const Source& source, int32_t* labels) {
+    SizeTree tree(bounds_, source.n_clusters(), n_rows_, labels, costs_.data());
+    for (int64_t k = 0; k < source.n_clusters(); ++k) {
         const int64_t row = basis_.rows[k], parent = basis_.parents[k];
         TreeLink link{row, 0, 0};
         if (row >= 0) link.below = costs_[row], link.above = source.cost(row, int32_t(parent));
@@ -96,16 +176,18 @@ SizeTree BoundedAssigner::plant(const Source& source, bool known, int32_t* label
     return tree;
 }
 
-bool BoundedAssigner::look_beyond(const SizeTree& tree, const int32_t* labels) {
+bool BoundedAssigner::look_beyond(const std::vector<int64_t>& ids, const SizeTree& tree, const int32_t* labels) {
     const std::vector<double> prices = tree.cluster_prices(), rises = candidates_.rises(prices);
-    std::vector<int64_t> unsure;
-    for (int64_t i = 0; i < n_rows_; ++i)
-        if (tree.gains_below(i, candidates_.beyond(i, rises))) unsure.push_back(i);
+    std::vector<int64_t> places, unsure;
+    for (int64_t p = 0; p < int64_t(ids.size()); ++p) {
+        if (tree.gains_below(p, candidates_.beyond(ids[p], rises))) places.push_back(p), unsure.push_back(ids[p]);
+        if (p % 1024 == 0) poll_interrupt();
+    }
     if (unsure.empty()) return false;
-    candidates_.find(unsure, prices);
-    return std::any_of(unsure.begin(), unsure.end(), [&](int64_t i) {
-        const SizeOffer offer = candidates_.best(i, labels[i], tree.prices());
-        return offer.cluster >= 0 && tree.gain(i, offer.cluster, offer.cost) > 0;
+    candidates_.find(unsure, prices, [&](double) { poll_interrupt(); });
+    return std::any_of(places.begin(), places.end(), [&](int64_t p) {
+        const SizeOffer offer = candidates_.best(ids[p], labels[p], tree.prices());
+        return offer.cluster >= 0 && tree.gain(p, offer.cluster, offer.cost) > 0;
     });
 }
 

@@ -49,15 +49,15 @@ void Candidates::start(const Centers& centers, double scale, IndexLimits limits,
     scratches_.resize(std::max(options_.n_threads, 1));
 }
 
-void Candidates::find(const std::vector<int64_t>& ids, const std::vector<double>& prices) {
+void Candidates::begin_epoch(const std::vector<double>& prices) {
     prices_.push_back(prices);
     largest_price_ = 0;
     for (double price : prices) largest_price_ = std::max(largest_price_, std::abs(price));
+}
+
+int64_t Candidates::rows_of_chunk() const {
     const int64_t bytes = n_clusters() * int64_t(sizeof(int32_t));
-    const int64_t most = std::clamp<int64_t>(std::min(kMostBytes, options_.head_limit) / bytes, 1, kMostRows);
-    for (int64_t begin = 0; begin < int64_t(ids.size()); begin += most)
-        find_chunk(ids.data() + begin, std::min(most, int64_t(ids.size()) - begin), prices);
-    distances_ += int64_t(ids.size()) * n_clusters();
+    return std::clamp<int64_t>(std::min(kMostBytes, options_.head_limit) / bytes, 1, kMostRows);
 }
 
 void Candidates::find_chunk(const int64_t* ids, int64_t n_ids, const std::vector<double>& prices) {

@@ -3,6 +3,7 @@
 // not be computed: lists and bounds are the same on every machine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,8 +30,17 @@ public:
     // By these centers from now on, which must stay as they are; there are no lists yet. A list has `length` entries,
     // at most as many as there are centers.
     void start(const Centers& centers, double scale, IndexLimits limits, int64_t length);
-    // Lists the clusters of lowest cost + price for these rows (ascending).
-    void find(const std::vector<int64_t>& ids, const std::vector<double>& prices);
+    // Lists the clusters of lowest cost + price for these rows (ascending). `tell` is called with the share that is done.
+    template <class Tell>
+    void find(const std::vector<int64_t>& ids, const std::vector<double>& prices, const Tell& tell) {
+        begin_epoch(prices);
+        const int64_t most = rows_of_chunk(), n = int64_t(ids.size());
+        for (int64_t begin = 0; begin < n; begin += most) {
+            find_chunk(ids.data() + begin, std::min(most, n - begin), prices);
+            tell(double(std::min(begin + most, n)) / double(n));
+        }
+        distances_ += n * n_clusters();
+    }
 
     std::span<const Candidate> of(int64_t row) const { return {lists_.data() + row * length_, size_t(length_)}; }
     // Per time that find() was called: the least that a price has risen by since, if prices are these now.
@@ -77,6 +87,8 @@ private:
     double weight(int64_t i) const {
         return weights_ ? (weights_[i] > 0 ? weights_[i] : least_weight_) : 1.0;
     }
+    void begin_epoch(const std::vector<double>& prices);
+    int64_t rows_of_chunk() const;
     void find_chunk(const int64_t* ids, int64_t n_ids, const std::vector<double>& prices);
     void pick(const Scanned& scanned, const std::vector<double>& prices, Scratch& scratch);
     void measure(const int64_t* ids, int64_t first, int64_t last);

@@ -91,6 +91,7 @@ void check_sizes(const char* level) {
         {"sizes one cluster", 12, 6, 1, 0.5},
         {"sizes single rows", 25, 6, 25, 0.7},
         {"sizes no entries", 40, 5, 24, 0.0},
+        {"sizes of many rows, by samples", 8300, 6, 6, 0.6},
     };
     for (const Recipe& recipe : recipes) {
         context = std::string(recipe.name) + ", " + level;

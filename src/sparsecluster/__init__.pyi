@@ -41,7 +41,7 @@ from .prepare.read import read, read_blocks
 from .report.report import Report, make_report
 from .rows.errors import ReadError, SparseClusterError
 from .rows.rows import Rows
-from .run.history import IterationRecord, SeedingRecord
+from .run.history import AssignmentRecord, IterationRecord, SeedingRecord
 from .run.plan import IterationCost, Plan
 from .storage.checkpoint import CheckpointError
 from .storage.model import ModelFileError, load_model
@@ -55,6 +55,7 @@ __all__ = [
     "HDBSCAN",
     "AgglomerativeClustering",
     "Agreement",
+    "AssignmentRecord",
     "BisectingKMeans",
     "CheckpointError",
     "Choice",

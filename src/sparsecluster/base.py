@@ -26,6 +26,7 @@ from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import (
+    AssignmentRecord,
     Callback,
     IterationRecord,
     Reporter,
@@ -184,14 +185,15 @@ class SparseEstimator(BaseEstimator):
     def _reporter(self) -> Reporter:
         """What to call after each iteration: shows it, if asked to, then calls the callback.
 
-        While there are no iterations yet, `on_seeding` of the callback is called, if it has that.
+        While there are no iterations yet, `on_seeding` of the callback is called, if it has that,
+        and within an iteration that takes long `on_assignment`.
         """
 
-        def report(record: IterationRecord | SeedingRecord) -> Any:
-            if isinstance(record, SeedingRecord):
-                on_seeding = getattr(self.callback, "on_seeding", None)
-                if on_seeding is not None:
-                    on_seeding(record)
+        def report(record: IterationRecord | SeedingRecord | AssignmentRecord) -> Any:
+            if not isinstance(record, IterationRecord):
+                name = "on_seeding" if isinstance(record, SeedingRecord) else "on_assignment"
+                if (hear := getattr(self.callback, name, None)) is not None:
+                    hear(record)
                 return None
             self._show(describe(record))
             return self.callback(record) if self.callback else None

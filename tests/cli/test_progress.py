@@ -117,6 +117,16 @@ def test_workers_have_a_speed_each_and_lost_parts_are_told():
     assert lost[-2] == "3 parts rebuilt"
 
 
+def test_an_assignment_is_told_beside_what_has_settled():
+    calls = []
+    callback = Iterations(lambda *told, **named: calls.append((*told, named)), 100, 1, 300)
+    callback.on_assignment(record())
+    callback(record(moved=1))
+    callback.on_assignment(record(iteration=2))
+    assert calls[0] == (0.0, "iteration 1: 50%", {"phase": "clustering"})
+    assert calls[2] == (calls[1][0], "iteration 2: 50%", {"phase": "clustering"})
+
+
 def test_the_last_iteration_that_is_allowed_is_the_end():
     (call,) = shown(1, [(False, record(moved=99, iteration=20))], max_iter=20)
     assert call[0] == 1.0

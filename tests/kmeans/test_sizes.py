@@ -89,6 +89,76 @@ def check_optimal(model, X, weights=None):
 # --- bounds and cost -----------------------------------------------------------------------------
 
 
+def can_be_improved(costs, labels, size_min, size_max):
+    """Whether a round of rows, each into the cluster of the next, lowers the cost.
+
+    A round may pass through a pool, which takes a row of one cluster and gives one to another. That
+    there is none is the mark of an optimum.
+    """
+    n_rows, n_clusters = costs.shape
+    steps = np.full((n_clusters + 1, n_clusters + 1), np.inf)
+    losses = costs - costs[np.arange(n_rows), labels][:, None]
+    for cluster in range(n_clusters):
+        steps[cluster, :-1] = losses[labels == cluster].min(axis=0) + 1e-9 * costs.max()
+    found = sizes(labels, n_clusters)
+    steps[:-1, -1][found < size_max] = 0
+    steps[-1, :-1][found > size_min] = 0
+    for via in range(n_clusters + 1):
+        steps = np.minimum(steps, steps[:, [via]] + steps[[via]])
+    return bool((np.diag(steps) < 0).any())
+
+
+@pytest.mark.parametrize("bounds", [(0.9, 1.1), (1, 1), (0.5, 3)])
+@pytest.mark.parametrize("n_clusters", [15, 75])  # costs of all clusters, and lists
+def test_many_rows_begin_with_prices_of_samples_and_end_at_the_lowest_cost(n_clusters, bounds):
+    chance = np.random.RandomState(0)
+    X = chance.standard_normal((9000, 3)) * chance.choice([0.1, 3], 9000)[:, None]
+    mean = len(X) // n_clusters
+    limits = {"size_min": int(bounds[0] * mean), "size_max": int(bounds[1] * mean)}
+    for max_iter in (1, 3):
+        model = fit(X, n_clusters, init=X[:n_clusters], max_iter=max_iter, **limits)
+        assert kept(model)
+        costs = cdist(X, model.cluster_centers_, "sqeuclidean")
+        assert not can_be_improved(costs, model.labels_, **limits)
+
+
+class Listener:
+    """A callback that keeps what it hears within iterations, and may end the fit there."""
+
+    def __init__(self, error=None):
+        self.heard, self.iterations, self.error = [], 0, error
+
+    def __call__(self, record):
+        self.iterations += 1
+
+    def on_assignment(self, record):
+        self.heard.append(record)
+        if self.error is not None:
+            raise self.error
+
+
+def many_rows():
+    return np.random.RandomState(0).standard_normal((60_000, 4))
+
+
+def test_a_long_assignment_tells_how_far_it_is():
+    X, listener = many_rows(), Listener()
+    fit(X, 100, init=X[:100], size_max=600, max_iter=1, callback=listener)
+    shares = [record.share for record in listener.heard if record.iteration == 1]
+    assert shares
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] <= shares[-1] <= 1
+    assert all(record.run == 0 and record.seconds > 0 for record in listener.heard)
+
+
+def test_a_fit_can_be_ended_within_an_assignment():
+    X, listener = many_rows(), Listener(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        fit(X, 100, init=X[:100], size_max=600, callback=listener)
+    assert len(listener.heard) == 1
+    assert listener.iterations == 0
+
+
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("name", ["text", "grid", "many"])
 @pytest.mark.parametrize("metric", ESTIMATORS)

@@ -148,6 +148,13 @@ class Iterations:
         self._seeded[record.run] = record.share
         self._tell("seeding", record, record.share)
 
+    def on_assignment(self, record: Any) -> None:
+        """So much of an assignment within size bounds is done."""
+        self._seeded[record.run] = 1.0
+        share = self._settled.setdefault(record.run, 0.0)
+        part = f"iteration {record.iteration}: {math.floor(100 * record.share)}%"
+        self._tell("clustering", record, share, part)
+
     def __call__(self, record: Any) -> None:
         rest = math.log1p(record.moved) / self._all if self._all else 0.0
         before = self._settled.get(record.run, 0.0)

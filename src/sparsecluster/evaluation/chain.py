@@ -7,12 +7,10 @@ that gains more than the cheapest merge costs, both are done, and kept if the co
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
@@ -20,13 +18,13 @@ from sparsecluster.kmeans.loop import Loop, Task
 from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.state import RunState
-from sparsecluster.rows.resources import threads_for
 from sparsecluster.rows.rows import Rows, as_rows
+from sparsecluster.tree.splitting import Splitter
 
-# A split is the best of some starts after some iterations, and some more of these. Few rows need
-# more starts, and can afford them.
-FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 500, 4, 2
-FIRST_ITERATIONS, MORE_ITERATIONS = 2, 3
+# A split is one run of so many iterations; few rows need several starts, of which the best counts,
+# and can afford them.
+FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 500, 4, 1
+SPLIT_ITERATIONS = 5
 # A run ends with the iteration that takes off the cost less than this share of all that it took
 # off, because the next one goes on from there; the first one of a chain does more.
 LITTLE, LITTLE_OF_FIRST = 0.05, 0.005
@@ -56,10 +54,15 @@ class Link:
     cost: float
     splits: dict[int, Split]
     iterations: int = 0
+    core: _core.Centers | None = None  #: the same centers, where they came from the core
 
     @property
     def k(self) -> int:
         return int(self.centers.shape[0])
+
+    @property
+    def core_centers(self) -> _core.Centers:
+        return centers_.to_core(self.centers) if self.core is None else self.core
 
 
 class Chain:
@@ -67,6 +70,15 @@ class Chain:
 
     def __init__(self, task: Task, seed: int) -> None:
         self._task, self._seed = task, seed
+        self._measured: tuple[sp.csr_array, np.ndarray] | None = None
+
+    def distances(self, link: Link) -> np.ndarray:
+        """The squared distance of each row to its center; those of the last link are kept."""
+        if self._measured is None or self._measured[0] is not link.centers:
+            rows, n_threads = self._task.rows.core, self._task.setting.n_threads
+            found = _core.own_distances(rows, link.core_centers, link.labels, n_threads)
+            self._measured = link.centers, np.asarray(found)
+        return self._measured[1]
 
     # --- links --------------------------------------------------------------------------------
 
@@ -77,7 +89,7 @@ class Chain:
             chance = np.random.RandomState([self._seed, number])
             setting = replace(self._task.setting, random_state=chance)
             start = started(self._task.rows, k, setting)
-            links.append(run(self._task, start, little=LITTLE_OF_FIRST))
+            links.append(run(self._task, centers_.from_core(start), little=LITTLE_OF_FIRST))
         best = min(links, key=lambda link: link.cost)
         return self._exchanged(best)
 
@@ -91,7 +103,7 @@ class Chain:
             if not useful:
                 break
             centers = _with_splits(link.centers, splits, useful)
-            found = run(self._task, centers_.to_core(centers), link.cost)
+            found = run(self._task, centers, link.cost)
             if not found.cost <= link.cost:
                 break
             iterations += found.iterations
@@ -111,7 +123,7 @@ class Chain:
             if best is None or link.splits[best].gain <= price:
                 break
             centers = self._merged(link, one, other, best)
-            found = run(self._task, centers_.to_core(centers), link.cost)
+            found = run(self._task, centers, link.cost)
             iterations = link.iterations + found.iterations
             if not found.cost < link.cost or found.k < link.k:
                 return replace(link, iterations=iterations)
@@ -126,62 +138,53 @@ class Chain:
         missing = [k for k in range(link.k) if k not in link.splits]
         if not missing:
             return link.splits
-        found = dict(link.splits)
-        order = np.argsort(link.labels, kind="stable")
+        order = np.argsort(link.labels, kind="stable").astype(np.int32)
         ends = np.searchsorted(link.labels[order], np.arange(link.k + 1))
-        for cluster in missing:
-            members = order[ends[cluster] : ends[cluster + 1]]
-            found[cluster] = self._split(members, link.centers[[cluster]])
+        members = {k: self._weighing(order[ends[k] : ends[k + 1]]) for k in missing}
+        costs = self._costs(link)
+        found = link.splits | {k: Split(gain=0.0, centers=link.centers[[k]]) for k in missing}
+        open_ = [k for k in missing if len(members[k]) > 1 and costs[k] > 0]
+        for few in (False, True):
+            some = [k for k in open_ if (len(members[k]) < FEW_ROWS) == few]
+            if not some:
+                continue
+            splitter = self._splitter(STARTS_OF_FEW if few else STARTS_OF_MANY)
+            seeds = np.array([self._seed_of(members[k]) for k in some], dtype=np.uint64)
+            for k, split in zip(
+                some, splitter.split([members[k] for k in some], seeds), strict=True
+            ):
+                if split.n_children == 2:
+                    gain = float(costs[k] - split.costs.sum())
+                    found[k] = Split(gain=gain, centers=split.centers)
         return dict(sorted(found.items()))
 
-    def _split(self, members: np.ndarray, center: sp.csr_array) -> Split:
-        """2-means of the rows of a cluster."""
-        task, none = self._task, Split(gain=0.0, centers=center)
-        weights = task.setting.weights
-        if weights is not None:
-            members = members[weights[members] > 0]
-        if len(members) < 2:
-            return none
-        rows, columns = apart(task.rows, members)
-        if not task.setting.metric.useful(rows.core.norm2).any():
-            return none
-        setting = replace(
-            task.setting,
-            weights=None if weights is None else weights[members],
-            n_threads=threads_for(2 * rows.core.nnz, task.setting.n_threads),
-            random_state=np.random.RandomState([self._seed, len(members), int(members[0])]),
+    def _weighing(self, members: np.ndarray) -> np.ndarray:
+        """Those of these rows that have a weight."""
+        weights = self._task.setting.weights
+        return members if weights is None else members[weights[members] > 0]
+
+    def _seed_of(self, members: np.ndarray) -> int:
+        """The seed of a split, which depends on the cluster alone."""
+        entropy = [self._seed, len(members), int(members[0])]
+        return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0])
+
+    def _splitter(self, n_starts: int) -> Splitter:
+        task = self._task
+        return Splitter(
+            rows=task.rows,
+            weights=task.setting.weights,
+            unit=not task.setting.metric.centers_are_means,
+            init="k-means++",
+            n_init=n_starts,
+            max_iter=SPLIT_ITERATIONS,
+            cost_tol=0.0,
+            shift_tol=-1.0,
+            n_threads=task.setting.n_threads,
         )
-        # The mean of these rows has no other columns than they have.
-        inside = (center.data, np.searchsorted(columns, center.indices), center.indptr)
-        core = centers_.to_core(sp.csr_array(inside, shape=(1, rows.n_features)))
-        together = np.zeros(len(members), dtype=np.int32)
-        cost = _core.own_cost(rows.core, core, together, setting.weights, setting.n_threads)
-        if not cost > 0:
-            return none
-        statistics = _core.column_stats(rows.core, setting.weights)
-        small = replace(
-            task, rows=rows, setting=setting, columns=statistics, max_iter=FIRST_ITERATIONS
-        )
-        n_starts = STARTS_OF_FEW if len(members) < FEW_ROWS else STARTS_OF_MANY
-        starts = [run(small, started(rows, 2, setting)) for _ in range(n_starts)]
-        best = min((one for one in starts if one.k == 2), key=lambda one: one.cost, default=None)
-        if best is None:
-            return none
-        more = replace(small, max_iter=MORE_ITERATIONS)
-        best = run(more, centers_.to_core(best.centers), cost)
-        if best.k < 2:
-            return none
-        indices, shape = columns[best.centers.indices], (2, task.rows.n_features)
-        halves = sp.csr_array((best.centers.data, indices, best.centers.indptr), shape=shape)
-        return Split(gain=cost - best.cost, centers=halves)
 
     def _costs(self, link: Link) -> np.ndarray:
         """The cost of each cluster."""
-        task, centers = self._task, centers_.to_core(link.centers)
-        distance2 = np.asarray(
-            _core.own_distances(task.rows.core, centers, link.labels, task.setting.n_threads)
-        )
-        weights = task.setting.weights
+        distance2, weights = self.distances(link), self._task.setting.weights
         weighed = distance2 if weights is None else weights * distance2
         return np.bincount(link.labels, weighed, minlength=link.k)
 
@@ -197,9 +200,8 @@ class Chain:
     def _cheapest_merge(self, link: Link) -> tuple[int, int, float]:
         """Two clusters, and what it costs to make them one."""
         sums, distances = self._sums(link), np.empty((link.k, link.k))
-        core = centers_.to_core(link.centers)
-        rows = as_rows(link.centers, n_threads=1)
-        _core.all_distances(rows.core, core, distances, self._task.setting.n_threads)
+        rows, n_threads = as_rows(link.centers, n_threads=1), self._task.setting.n_threads
+        _core.all_distances(rows.core, link.core_centers, distances, n_threads)
         one, other = sums[:, None], sums[None, :]
         with np.errstate(invalid="ignore", divide="ignore"):
             if self._task.setting.metric.centers_are_means:
@@ -218,10 +220,9 @@ class Chain:
         weights, halves = self._sums(link)[[one, other]], link.splits[cluster].centers
         shares = weights / weights.sum() if weights.sum() > 0 else np.full(2, 0.5)
         mean = sp.csr_array(shares[None, :] @ link.centers[[one, other]])
-        parts = [link.centers[[k]] for k in range(link.k)]
-        parts[one] = self._task.setting.metric.centers(mean)
-        parts[cluster], parts[other] = halves[[0]], halves[[1]]
-        return sp.csr_array(sp.vstack(parts, format="csr"))
+        merged, order = self._task.setting.metric.centers(mean), np.arange(link.k)
+        order[[cluster, other, one]] = link.k + np.arange(3)
+        return sp.csr_array(sp.vstack([link.centers, halves, merged], format="csr")[order])
 
 
 def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:
@@ -241,31 +242,29 @@ def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:
 
 def started(rows: Rows, k: int, setting: SeedSetting) -> _core.Centers:
     """Centers by k-means++; fewer than asked for where rows are not distinct."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return starting_centers("k-means++", rows, k, setting, None)
+    return starting_centers("k-means++", rows, k, setting, None)
 
 
 def run(
-    task: Task, centers: _core.Centers, before: float | None = None, *, little: float = LITTLE
+    task: Task, centers: sp.csr_array, before: float | None = None, *, little: float = LITTLE
 ) -> Link:
     """K-means from these centers, until it has settled or an iteration takes little off the cost.
 
     That is little against what the run took off the cost `before`, or after its first iteration.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        loop, costs = Loop(task, RunState.at(centers)), [] if before is None else [before]
-        while loop.goes_on:
-            costs.append(loop.step().cost)
-            if len(costs) > 1 and costs[-2] - costs[-1] < little * (costs[0] - costs[-1]):
-                break
+    loop = Loop(task, RunState(centers=centers, history=[]))
+    costs = [] if before is None else [before]
+    while loop.goes_on:
+        costs.append(loop.step().cost)
+        if len(costs) > 1 and costs[-2] - costs[-1] < little * (costs[0] - costs[-1]):
+            break
     return Link(
         labels=loop.labels,
         centers=centers_.from_core(loop.centers),
         cost=costs[-1],
         splits={},
         iterations=len(loop.history),
+        core=loop.centers,
     )
 
 
@@ -273,11 +272,11 @@ def _with_splits(
     centers: sp.csr_array, splits: dict[int, Split], clusters: list[int]
 ) -> sp.csr_array:
     """The centers with the first half of each split in its place and the second at the end."""
-    parts = [centers[[k]] for k in range(centers.shape[0])]
-    for cluster in clusters:
-        parts[cluster] = splits[cluster].centers[[0]]
-        parts.append(splits[cluster].centers[[1]])
-    return sp.csr_array(sp.vstack(parts, format="csr"))
+    k, n = centers.shape[0], len(clusters)
+    order = np.concatenate([np.arange(k), k + 1 + 2 * np.arange(n)])
+    order[clusters] = k + 2 * np.arange(n)
+    halves = [splits[cluster].centers for cluster in clusters]
+    return sp.csr_array(sp.vstack([centers, *halves], format="csr")[order])
 
 
 def _still_known(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sparsecluster import _core
@@ -30,6 +32,7 @@ from sparsecluster.rows.errors import counted
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
 from sparsecluster.rows.parameters import Number, check_name, check_number
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
+from sparsecluster.rows.sharing import share_out
 from sparsecluster.storage.checkpoint import fingerprint, open_checkpoint, seconds
 
 # Rows of a sample: so many per cluster of the largest K, and no more than half of all.
@@ -248,11 +251,12 @@ class Search:
 
     def _try(self, k: int) -> ChoiceRecord | None:
         begun = time.perf_counter()
-        links = [self._reached(number, k) for number in range(len(self._chains))]
-        link = links[0]
-        if link is None or link.k < k:
+        found = self._side_by_side(k)
+        links = [link for link, _ in found]
+        link, judged = found[0]
+        if link is None or judged is None:
             return None
-        values, error = self._silhouettes(link)
+        values, error = judged
         record = ChoiceRecord(
             k=k,
             cost=link.cost,
@@ -270,6 +274,25 @@ class Search:
             records=records, links=links, kept={k: kept[k] for k in near.tolist()}
         )
         return record
+
+    def _side_by_side(self, k: int) -> list[tuple[Link | None, tuple[float, float] | None]]:
+        """The links of all chains at this K, and what the silhouettes of the first one are."""
+        token = _core.StopToken()
+
+        def work(number: int) -> tuple[Link | None, tuple[float, float] | None]:
+            token.watch()
+            try:
+                link = self._reached(number, k)
+                whole = number == 0 and link is not None and link.k == k
+                return link, self._silhouettes(link) if whole and link is not None else None
+            finally:
+                token.unwatch()
+
+        with warnings.catch_warnings():
+            # Of a K that has not settled, or that has too few distinct rows: it is seen here.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            n_threads = self._task.setting.n_threads
+            return share_out(work, len(self._chains), n_threads, call_off=token.stop)
 
     def _reached(self, number: int, k: int) -> Link | None:
         """The link of a chain at this K; None, or a link of fewer, where it has ended."""
@@ -301,12 +324,17 @@ class Search:
         )
         if setting.metric.centers_are_means:
             return Geometry(
-                labelling=labelling, points=rows, scales=None, zero=None, given_means=link.centers
+                labelling=labelling,
+                points=rows,
+                scales=None,
+                zero=None,
+                given_means=link.centers,
+                given_distances=self._chains[0].distances(link),
             )
         # The mean of unit rows is as long as their mean cosine with its direction.
         norm2 = rows.core.norm2
         whole = Geometry(labelling=labelling, points=rows, scales=None, zero=norm2 == 0)
-        cosines = (norm2 + 1.0 - whole.own_distances(link.centers)) / 2
+        cosines = (norm2 + 1.0 - self._chains[0].distances(link)) / 2
         lengths = labelling.total(weights * np.where(norm2 > 0, cosines, 0.0))
         lengths /= np.where(whole.weights > 0, whole.weights, 1.0)
         means = link.centers.copy()
@@ -327,8 +355,8 @@ class Search:
         setting = self._task.setting
         rows, _ = apart(self._task.rows, sample)
         weights = None if setting.weights is None else setting.weights[sample]
-        n_threads = threads_for(rows.core.nnz * self._ks[-1], setting.n_threads)
-        own = replace(setting, weights=weights, n_threads=n_threads)
+        # Beside the work on all rows, which has the other threads.
+        own = replace(setting, weights=weights, n_threads=1)
         columns = _core.column_stats(rows.core, weights)
         return replace(self._task, rows=rows, setting=own, columns=columns)
 

@@ -52,6 +52,7 @@ class Geometry:
     zero: np.ndarray | None  #: with the cosine, which rows have no direction
     given_means: sp.csr_array | None = None  #: where they are known
     known: KnownClusters | None = None  #: where rows are only some of those of the clusters
+    given_distances: np.ndarray | None = None  #: squared, of rows to these means
 
     @classmethod
     def of(cls, labelling: Labelling, *, cosine: bool, odd: bool | None = None) -> Geometry:
@@ -154,6 +155,8 @@ class Geometry:
     @cached_property
     def distances_to_means(self) -> np.ndarray:
         """The squared distance of each row to the mean of its cluster; 0 for noise."""
+        if self.given_distances is not None:
+            return self.given_distances
         return self.own_distances(self.means)
 
     @cached_property

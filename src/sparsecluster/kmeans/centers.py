@@ -52,7 +52,10 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
     if not np.isfinite(values).all():
         raise ValueError("init contains NaN or infinity.")
     with np.errstate(over="ignore"):
-        squares = sp.csr_array(given, dtype=np.float64).power(2).sum(axis=1)
+        if sp.issparse(given):
+            squares = sp.csr_array(given, dtype=np.float64).power(2).sum(axis=1)
+        else:
+            squares = np.square(given, dtype=np.float64).sum(axis=1)
     if not np.all(squares <= LARGEST_NORM2):
         raise ValueError("init contains values too large to square; scale them and X first.")
     return given

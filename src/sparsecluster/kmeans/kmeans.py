@@ -110,7 +110,8 @@ class KMeans(OnWorkers, MergingEstimator):
         Called with an :class:`~sparsecluster.IterationRecord` after each iteration; a true answer
         ends the fit, with all its runs. The record makes centers and labels when asked for them. A
         method `on_seeding` of the callback, if it has one, is called now and then before that, with
-        a :class:`~sparsecluster.SeedingRecord`.
+        a :class:`~sparsecluster.SeedingRecord`; `on_assignment` within iterations that keep size
+        bounds, with an :class:`~sparsecluster.AssignmentRecord`.
     checkpoint : str, path or None, default=None
         A folder that keeps the state of the fit, so that it resumes there if it was killed. The
         same fit (the same data and parameters, any number of threads) ends with the same result.

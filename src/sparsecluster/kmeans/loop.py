@@ -18,7 +18,7 @@ from sparsecluster.kmeans.sizes import SizeBounds
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.work import LocalWork
 from sparsecluster.rows.rows import Rows
-from sparsecluster.run.history import IterationRecord
+from sparsecluster.run.history import IterationRecord, Reporter
 
 if TYPE_CHECKING:
     from sparsecluster.kmeans.remote import RemoteRows
@@ -41,6 +41,7 @@ class Task:
     tolerance: float = 0.0  #: of the sum of the squared shifts of the centers (eq. A.1)
     limit: _core.CenterLimit = field(default_factory=_core.CenterLimit)
     run: int = 0  #: its number among the runs of a fit
+    tell: Reporter | None = None  #: who hears how far an assignment within bounds is
     remote: RemoteRows | None = None  #: the rows, where workers have them
     space: str = "original"  #: of the rows; "embedded" where they are not those of the user
     #: centers as the user sees them

@@ -65,7 +65,8 @@ class Runs:
                 progress=told(report, run),
             )
             own = self.keeper.run(run) if self.keeper else None
-            return self._run(replace(task, setting=setting, run=run), init, own, report)
+            own_task = replace(task, setting=setting, run=run, tell=report)
+            return self._run(own_task, init, own, report)
 
         found = restarts.run_all(
             run_from, self.n_init, together, n_threads=n_threads, on_iteration=self.report
@@ -76,7 +77,7 @@ class Runs:
         """The end of a single run that is at this state."""
 
         def run_from(run: int, n_threads: int, report: Reporter) -> RunState:
-            return self._run_on(task, state, keeper, report)
+            return self._run_on(replace(task, tell=report), state, keeper, report)
 
         n_threads = task.setting.n_threads
         found = restarts.run_all(run_from, 1, 1, n_threads=n_threads, on_iteration=self.report)

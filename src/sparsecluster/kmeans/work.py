@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import make_assigner
 from sparsecluster.kmeans.empty import refill, warn_if_fewer
 from sparsecluster.kmeans.state import RunState
+from sparsecluster.run.history import AssignmentRecord
 
 if TYPE_CHECKING:
     from sparsecluster.kmeans.loop import Task
@@ -22,6 +25,7 @@ class LocalWork:
     def __init__(self, task: Task, centers: _core.Centers, start: RunState) -> None:
         self._task = task
         self.basis = start.basis  #: of the last assignment, where sizes have bounds
+        self._iteration = len(start.history)
         self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
         self._begin(centers.n_clusters)
         if start.labels is not None:
@@ -51,9 +55,23 @@ class LocalWork:
 
     def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Any:
         """Give the first rows their nearest centers; says what that took."""
-        found = self._assigner.assign(centers, shift, self.labels[:n_rows])
-        self.basis = getattr(self._assigner, "basis", None)
+        labels = self.labels[:n_rows]
+        if self._task.bounds is None:
+            return self._assigner.assign(centers, shift, labels)
+        self._iteration += 1
+        found = self._assigner.assign(centers, shift, labels, self._progress())
+        self.basis = self._assigner.basis
         return found
+
+    def _progress(self) -> Callable[[float], Any] | None:
+        """Tells the share of an assignment that begins now."""
+        tell, iteration, run = self._task.tell, self._iteration, self._task.run
+        if tell is None:
+            return None
+        started = time.perf_counter()
+        return lambda share: tell(
+            AssignmentRecord(share, time.perf_counter() - started, iteration, run)
+        )
 
     def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
         """How many rows went into clusters that were empty, and the clusters nothing can fill."""

@@ -153,10 +153,33 @@ class SeedingRecord:
     run: int = 0
 
 
+@dataclass(frozen=True)
+class AssignmentRecord:
+    """How far an assignment within size bounds is: what `on_assignment` of a callback gets.
+
+    Attributes
+    ----------
+    share : float
+        The part that is done, from 0 to 1: an estimate, as nobody knows how many steps it takes.
+    seconds : float
+        Time since this assignment began.
+    iteration : int
+        The iteration that it is part of, counted from 1. After the last one, rows are assigned
+        once more where the centers still moved.
+    run : int
+        Which of the `n_init` runs, counted from 0.
+    """
+
+    share: float
+    seconds: float
+    iteration: int
+    run: int = 0
+
+
 #: Called after each iteration; anything true as the answer ends the fit there.
 Callback = Callable[[IterationRecord], Any]
-#: The same, and told of the seeding.
-Reporter = Callable[[IterationRecord | SeedingRecord], Any]
+#: The same, and told of the seeding and of assignments.
+Reporter = Callable[[IterationRecord | SeedingRecord | AssignmentRecord], Any]
 
 
 def describe(record: IterationRecord) -> str:

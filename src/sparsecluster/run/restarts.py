@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sparsecluster import _core
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.run.history import IterationRecord, Reporter, SeedingRecord
+from sparsecluster.run.history import AssignmentRecord, IterationRecord, Reporter, SeedingRecord
 
 Result = TypeVar("Result")
 
@@ -27,7 +27,7 @@ def run_all(
     """
     token, stop, one_at_a_time = _core.StopToken(), threading.Event(), threading.Lock()
 
-    def report(record: IterationRecord | SeedingRecord) -> Any:
+    def report(record: IterationRecord | SeedingRecord | AssignmentRecord) -> Any:
         with one_at_a_time:
             if not stop.is_set() and on_iteration(record):
                 stop.set()
