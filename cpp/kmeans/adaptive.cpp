@@ -60,10 +60,12 @@ public:
             build_base(centers);
             merged = moved;
         }
-        stale_.build(centers, merged, scale_, limits(), options_.n_threads);
-        for (int32_t k : merged) base_.start[k] = -std::numeric_limits<float>::infinity();
         AssignStats stats;
-        const double seconds = seconds_of([&] { stats = scan_moved(centers, labels); });
+        const double seconds = seconds_of([&] {
+            stale_.build(centers, merged, scale_, limits(), options_.n_threads);
+            for (int32_t k : merged) base_.start[k] = -std::numeric_limits<float>::infinity();
+            stats = scan_moved(centers, labels);
+        });
         plain_rate_ = seconds / double(n_rows_ * int64_t(merged.size()));
         return stats;
     }
@@ -93,7 +95,7 @@ private:
         base_built_ = true;
     }
 
-    // Whether to rule out blocks in this pass: where that is possible, and was faster or has not been tried.
+    // Whether to rule out blocks in this pass: where that is possible, and should be faster.
     bool blocks_pay(const Centers& centers, const std::vector<int32_t>& moved, const int32_t* labels) {
         const bool direct = rows_.n_features() * 16 * int64_t(sizeof(float)) <= limits().direct;
         if (!always_ && (centers.nnz() < kLargeCenters || !direct || n_rows_ < 4 * n_centers_)) return false;
@@ -105,15 +107,15 @@ private:
             const bool few = double(moved.size()) <= kFullShare * double(n_centers_);
             plain = plain_rate_ * double(n_rows_) * double(few ? int64_t(moved.size()) : n_centers_);
         }
-        if (block_seconds_ > plain) {
-            block_seconds_ *= 0.9;  // so that it is tried again, in time
-            return false;
-        }
+        if (rest_-- > 0) return false;
         if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_);
         blocks_->arrange(centers, moved, many_in_doubt_ || double(moved.size()) > kMovedShare * double(n_centers_));
-        block_seconds_ = blocks_->expected_seconds(centers, labels);
-        if (block_seconds_ <= plain) return true;
+        expected_ = blocks_->expected_seconds(centers, labels);
+        const double slower = expected_ * surprise_ / plain;
+        if (slower <= 1) return true;
         blocks_.reset();
+        // Asking takes time, too: the less, the farther it is from paying.
+        rest_ = int(std::min(16.0, 4 * (slower - 1)));
         return false;
     }
 
@@ -125,11 +127,11 @@ private:
         base_ = CenterIndex();
         base_built_ = false;
         CenterIndex index;
-        index.build(centers, some, scale_, limits(), options_.n_threads);
-        const double seconds = seconds_of([&] {
+        const double indexing = seconds_of([&] { index.build(centers, some, scale_, limits(), options_.n_threads); });
+        const double scanning = seconds_of([&] {
             scan(rows_, index, nullptr, n, options_.n_threads, scratches_, [](const Scanned&, const auto&, int) {});
         });
-        plain_rate_ = seconds / double(n * int64_t(some.size()));
+        plain_rate_ = (indexing / double(n_rows_) + scanning / double(n)) / double(some.size());
     }
 
     AssignStats scan_blocks(const Centers& centers, int32_t* labels) {
@@ -139,7 +141,7 @@ private:
         base_built_ = forgotten_ = false;
         std::vector<int64_t> doubtful;
         AssignStats stats;
-        block_seconds_ = seconds_of([&] {
+        const double seconds = seconds_of([&] {
             stats = blocks_->assign(centers, labels, doubtful);
             many_in_doubt_ = double(doubtful.size()) > kDoubtShare * double(known);
             scores_.resize(n_rows_);
@@ -147,6 +149,7 @@ private:
             build_base(centers);
             scan_whole(std::move(doubtful), known, centers, labels, stats);
         });
+        if (expected_ > 0) surprise_ = seconds / expected_;
         return stats;
     }
 
@@ -169,10 +172,10 @@ private:
         const int64_t n = n_rows_;
         const bool first = scores_.size() == 0;
         scores_.resize(n);
-        build_base(centers);
         forgotten_ = false;
         std::atomic<int64_t> moved{0};
         const double seconds = seconds_of([&] {
+            build_base(centers);
             scan(rows_, base_, nullptr, n, options_.n_threads, scratches_,
                  [&](const Scanned& scanned, const auto& row, int thread) {
                      if (settle_row(scanned, row, centers, base_.norm, scratches_[thread].candidates, labels))
@@ -295,7 +298,9 @@ private:
     std::optional<bool> negative_;  // whether rows have negative values, which no bound of a block covers
     bool many_in_doubt_ = false;
     double plain_rate_ = 0;     // seconds per row and center of the last scan
-    double block_seconds_ = 0;  // of the last pass over blocks
+    double expected_ = 0;       // seconds of a pass over blocks,
+    double surprise_ = 1;       // times which the last one took
+    int rest_ = 0;              // passes until blocks are considered again
 };
 
 class BlockMax final : public Adaptive {

@@ -128,24 +128,32 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
     double bounding = 0, indexing = 0, scoring = 0;
     std::visit(
         [&](const auto& view) {
-            bounding = seconds_of([&] {
+            std::vector<double> own;
+            for (const int64_t i : ids) {
+                const Center& center = centers.items[labels[i]];
+                own.push_back((dot(view.row(i), center) - 0.5 * center.norm2) * scale_ * scale_);
+            }
+            const auto bound_all = [&] {
+                n_open = 0;
                 sum_blocks(view, 0, known, step, scratch);
                 for (int64_t r = 0; r < n; ++r) {
-                    const Center& center = centers.items[labels[ids[r]]];
-                    const double own = (dot(view.row(ids[r]), center) - 0.5 * center.norm2) * scale_ * scale_;
                     float below = 0;
-                    visit_groups_of(reaching(r, own, scratch, below), scratch, [&](int64_t) { ++n_open; });
+                    visit_groups_of(reaching(r, own[r], scratch, below), scratch, [&](int64_t) { ++n_open; });
                 }
-            });
-            // A group of centers of medium norms, twice: the first one makes room.
-            for (int turn = 0; turn < 2; ++turn)
-                indexing = seconds_of([&] { index_group(n_groups_ / 2, centers, scratch.index); });
-            scoring = seconds_of([&] {
+            };
+            const auto score_all = [&] {
                 for (int64_t from = 0, to; from < n; from = to) {
                     to = end_of_pack(view, ids.data(), from, n);
                     score_block(view, scratch.index, ids.data(), from, to, scratch.scan);
                 }
-            });
+            };
+            // Each twice: the first time nothing is in the caches, and there is no room yet.
+            for (int turn = 0; turn < 2; ++turn) {
+                bounding = seconds_of(bound_all);
+                // A group of centers of medium norms.
+                indexing = seconds_of([&] { index_group(n_groups_ / 2, centers, scratch.index); });
+                scoring = seconds_of(score_all);
+            }
         },
         rows_.matrix());
     open_groups_ = double(n_open) / double(n);
