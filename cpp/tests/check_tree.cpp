@@ -6,6 +6,7 @@
 
 #include "sizes/balanced_assign.hpp"
 #include "tests/check.hpp"
+#include "tree/column_marks.hpp"
 #include "tree/grow.hpp"
 #include "tree/route.hpp"
 #include "tree/split.hpp"
@@ -170,9 +171,24 @@ void check_growth(Bounding bounding) {
     for (int32_t i = 0; i < 300; ++i) check(orders[0][i] == i, "a row is lost");
 }
 
+// Room that was made for few columns grows with them.
+void check_column_marks() {
+    context = "column marks";
+    ColumnMarks marks;
+    for (const int32_t n_columns : {1, 200, 300, 2047, 2048, 5000, 300}) {
+        marks.reserve(n_columns);
+        std::vector<int64_t> expected, found;
+        for (int32_t column = 0; column < n_columns; column += 7) expected.push_back(column);
+        for (auto column = expected.rbegin(); column != expected.rend(); ++column) marks.mark(int32_t(*column));
+        marks.take([&](int64_t column) { found.push_back(column); });
+        check(found == expected, "columns that were marked are not those that are listed");
+    }
+}
+
 }  // namespace
 
 void check_tree() {
+    check_column_marks();
     check_growth(Bounding::if_needed);
     check_growth(Bounding::always);
     for (unsigned seed = 0; seed < 20; ++seed) {
@@ -188,6 +204,7 @@ void check_tree() {
         {"sparse", 300, 60, 5, 0.1},         {"ties", 100, 5, 3, 0.5, 0, true},
         {"dense", 120, 6, 4, 1.0, 0, false, false}, {"one row", 1, 5, 1, 0.5},
         {"no entries", 30, 5, 3, 0.0},       {"many children", 200, 40, 40, 0.2},
+        {"wide", 400, 700, 4, 0.02},
     };
     for (const Recipe& recipe : recipes)
         for (const bool bounded : {false, true})

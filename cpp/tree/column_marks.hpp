@@ -14,7 +14,9 @@ public:
     // Room for so many columns, none of which is marked.
     void reserve(int64_t n_columns) {
         const auto n_groups = size_t(n_columns / kGroup + 1);
-        if (groups_.size() < n_groups) marks_.resize(n_groups * kGroup, 0), groups_.resize((n_groups + 7) / 8 * 8, 0);
+        if (marks_.size() >= n_groups * kGroup) return;
+        marks_.resize(n_groups * kGroup, 0);
+        groups_.resize((n_groups + 7) / 8 * 8, 0);
     }
     void mark(int32_t column) {
         marks_[column] = 1;
