@@ -86,6 +86,37 @@ std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers
     return {to_numpy(std::move(indptr)), to_numpy(std::move(indices)), to_numpy(std::move(values))};
 }
 
+void check_clusters(const In<int64_t>& clusters, const Centers& centers) {
+    for (size_t c = 0; c < clusters.size(); ++c)
+        require(clusters.data()[c] >= 0 && clusters.data()[c] < centers.size(), "there is no such center");
+}
+
+Centers some_centers(const Centers& centers, In<int64_t> clusters) {
+    check_clusters(clusters, centers);
+    Centers some;
+    some.n_features = centers.n_features;
+    for (size_t c = 0; c < clusters.size(); ++c) some.items.push_back(centers.items[clusters.data()[c]]);
+    return some;
+}
+
+// Puts others in the place of some.
+void replace_centers(Centers& centers, In<int64_t> clusters, const Centers& others) {
+    check_clusters(clusters, centers);
+    require(int64_t(clusters.size()) == others.size() && centers.n_features == others.n_features,
+            "centers do not fit those that they replace");
+    for (size_t c = 0; c < clusters.size(); ++c) centers.items[clusters.data()[c]] = others.items[c];
+}
+
+// The clusters whose centers are not those that they were.
+Out<int64_t> changed_centers(const Centers& centers, const Centers& before) {
+    require(centers.size() == before.size(), "other clusters");
+    std::vector<int64_t> changed;
+    for (int64_t k = 0; k < centers.size(); ++k)
+        if (centers.items[k].features != before.items[k].features || centers.items[k].values != before.items[k].values)
+            changed.push_back(k);
+    return to_numpy(std::move(changed));
+}
+
 Projection projection_of(const std::string& name) {
     if (name == "exact") return Projection::exact;
     if (name == "epsilon") return Projection::epsilon;
@@ -159,6 +190,10 @@ void bind_centers(nb::module_& m) {
     nb::class_<Centers>(m, "Centers")
         .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
         .def("to_csr", &centers_to_csr)
+        .def("some", &some_centers, "clusters"_a)
+        .def("replace", &replace_centers, "clusters"_a, "others"_a)
+        .def("changed_from", &changed_centers, "before"_a)
+        .def("copy", [](const Centers& self) { return self; })
         .def("limited",
              [](const Centers& self, const CenterLimit& limit, const std::string& metric) {
                  Centers limited = self;

@@ -48,15 +48,6 @@ def unpacked(arrays: Arrays) -> sp.csr_array:
     return sp.csr_array(entries, shape=arrays["shape"])
 
 
-def replaced(centers: sp.csr_array, clusters: np.ndarray, rows: sp.csr_array) -> sp.csr_array:
-    """The centers with others in the place of some."""
-    if len(clusters) == 0:
-        return centers
-    order = np.arange(centers.shape[0])
-    order[clusters] = centers.shape[0] + np.arange(len(clusters))
-    return sp.csr_array(sp.vstack([centers, rows], format="csr")[order])
-
-
 def column_stats_there(session: Session, range: tuple, weighted: bool, n_columns: int) -> Arrays:
     """Statistics of the columns of all parts, as they travel: sums that no partition changes."""
     columns: Arrays = {
@@ -101,7 +92,7 @@ class Partition:
         self._columns: _core.ColumnStats | None = None
         if "columns" in spec:
             self.prepare(spec["columns"])
-        self._centers: sp.csr_array | None = None
+        self._centers: _core.Centers | None = None
         self._labels = np.full(rows.n_rows, -1, dtype=np.int32)
         self._before = self._labels  # the last step
         self._assigner: Any = None
@@ -194,14 +185,18 @@ class Partition:
         What the new labels add to the sums, and the sizes of the clusters.
         """
         self._before = self._labels.copy()
-        self._centers = self._moved(clusters, moved)
-        found = self._assigner.assign(centers_.to_core(self._centers), shift, self._labels)
+        others = centers_.to_core(unpacked(moved))
+        if self._centers is None:
+            self._centers = others
+        else:
+            self._centers.replace(clusters, others)
+        found = self._assigner.assign(self._centers, shift, self._labels)
         return {
             "distances": found.distances,
             "skipped": found.skipped,
             "center_distances": found.center_distances,
             "path": found.path,
-            "sizes": sizes_of(self._labels, self._setting.weights, self._centers.shape[0]),
+            "sizes": sizes_of(self._labels, self._setting.weights, self._centers.n_clusters),
             "delta": self._delta(),
         }
 
@@ -226,13 +221,16 @@ class Partition:
     def candidates(self, count: int) -> Arrays:
         """The rows that are farthest from their centers: as many as could be needed."""
         assert self._centers is not None
-        core = centers_.to_core(self._centers)
-        rows, ranks = candidates(self._rows, core, self._labels, self._setting, count=count)
+        centers = self._centers
+        rows, ranks = candidates(self._rows, centers, self._labels, self._setting, count=count)
         return {"rows": rows + self._begin, "ranks": ranks, "labels": self._labels[rows]}
 
     def cost(self, clusters: np.ndarray, **moved: Any) -> np.ndarray:
         """The squared distances of the rows to their centers, as an exact sum."""
-        core = centers_.to_core(self._moved(clusters, moved))
+        core = centers_.to_core(unpacked(moved))
+        if self._centers is not None:
+            others, core = core, self._centers.copy()
+            core.replace(clusters, others)
         setting = self._setting
         return _core.own_cost_limbs(
             self._rows.core, core, self._labels, setting.weights, setting.n_threads
@@ -277,10 +275,9 @@ class Partition:
             if recipe["labels"] is not None:
                 self._labels = np.array(recipe["labels"], dtype=np.int32)
         else:
-            self._centers = unpacked(recipe["centers"])
-            self._renew(self._centers.shape[0])
-            core = centers_.to_core(self._centers)
-            self._assigner.assign(core, np.zeros(0), self._labels)
+            self._centers = centers_.to_core(unpacked(recipe["centers"]))
+            self._renew(self._centers.n_clusters)
+            self._assigner.assign(self._centers, np.zeros(0), self._labels)
             self._refill(recipe["moves"])
             if recipe["numbers"] is not None:
                 self._renumber(recipe["numbers"])
@@ -307,13 +304,9 @@ class Partition:
 
     def _renumber(self, numbers: np.ndarray) -> None:
         assert self._centers is not None
-        self._centers = sp.csr_array(self._centers[np.flatnonzero(numbers >= 0)])
+        self._centers = self._centers.some(np.flatnonzero(numbers >= 0))
         np.maximum(numbers[self._labels], 0, out=self._labels)
-        self._renew(self._centers.shape[0])
-
-    def _moved(self, clusters: np.ndarray, moved: Arrays) -> sp.csr_array:
-        rows = unpacked(moved)
-        return rows if self._centers is None else replaced(self._centers, clusters, rows)
+        self._renew(self._centers.n_clusters)
 
     def _delta(self) -> Any:
         return self._sums.delta(self._labels, self._setting.n_threads)

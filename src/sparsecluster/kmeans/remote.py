@@ -265,14 +265,6 @@ class RemoteRows:
         self.session.close()
 
 
-def _same_row(one: sp.csr_array, other: sp.csr_array, k: int) -> bool:
-    a = slice(one.indptr[k], one.indptr[k + 1])
-    b = slice(other.indptr[k], other.indptr[k + 1])
-    return np.array_equal(one.indices[a], other.indices[b]) and np.array_equal(
-        one.data[a], other.data[b]
-    )
-
-
 class RemoteWork:
     """What the loop asks for, of rows that workers have."""
 
@@ -284,7 +276,7 @@ class RemoteWork:
         # What labels on the workers follow from: those of the start, or the last centers that were
         # sent and what was done after that.
         self._labels: list[Any] = [None] * self._session.n_parts
-        self._sent: sp.csr_array | None = None
+        self._sent: _core.Centers | None = None
         self._moves = NO_MOVES
         self._numbers: np.ndarray | None = None
         self._before: Any = lambda part: None  # the recipe of the labels before the last step
@@ -312,7 +304,7 @@ class RemoteWork:
         return lambda part: {
             "n_clusters": n_clusters,
             "labels": labels[part],
-            "centers": None if sent is None else packed(sent),
+            "centers": None if sent is None else packed(centers_.from_core(sent)),
             "moves": moves,
             "numbers": numbers,
             "before": None,
@@ -325,24 +317,21 @@ class RemoteWork:
 
     def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Found:
         """Give the rows their nearest centers; says what that took."""
-        new = centers_.from_core(centers)
-        given = {**self._moved(new), "shift": shift}
+        given = {**self._moved(centers), "shift": shift}
         found = self._session.turn("step", given, merge=merge_steps)
         self._before = self._now()
-        self._sent, self._moves, self._numbers = new, NO_MOVES, None
+        self._sent, self._moves, self._numbers = centers.copy(), NO_MOVES, None
         self._delta, self._sizes = found["delta"], found["sizes"]
         return Found(**merge_found([found]))
 
-    def _moved(self, new: sp.csr_array) -> Arrays:
+    def _moved(self, centers: _core.Centers) -> Arrays:
         """The centers that are not those that were sent last, which alone travel."""
         sent = self._sent
-        if sent is None or sent.shape != new.shape:
-            clusters = np.arange(new.shape[0])
+        if sent is None or sent.n_clusters != centers.n_clusters:
+            clusters = np.arange(centers.n_clusters)
         else:
-            clusters = np.array(
-                [k for k in range(new.shape[0]) if not _same_row(sent, new, k)], dtype=np.int64
-            )
-        return {"clusters": clusters, **packed(sp.csr_array(new[clusters]))}
+            clusters = centers.changed_from(sent)
+        return {"clusters": clusters, **packed(centers_.from_core(centers.some(clusters)))}
 
     def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
         """How many rows went into clusters that were empty, and the clusters nothing can fill."""
@@ -368,10 +357,10 @@ class RemoteWork:
         ]
         # Restored by the centers before, whose labels are renumbered then.
         self._numbers = numbers
-        kept = sp.csr_array(centers_.from_core(centers)[np.flatnonzero(numbers >= 0)])
-        self._n_clusters = kept.shape[0]
+        kept = centers.some(np.flatnonzero(numbers >= 0))
+        self._n_clusters = kept.n_clusters
         self._sums = _core.ClusterSums(remote.columns, self._n_clusters, remote.metric.space)
-        return centers_.to_core(kept)
+        return kept
 
     def update(self, centers: _core.Centers, n_rows: int) -> tuple[int, np.ndarray, float]:
         """Move the centers: how many rows changed, how far each center went, and the cost."""
@@ -383,7 +372,7 @@ class RemoteWork:
 
     def cost(self, centers: _core.Centers, n_rows: int) -> float:
         """The cost, exact to rounding."""
-        moved = self._moved(centers_.from_core(centers))
+        moved = self._moved(centers)
         return _core.exact_value(self._session.ask("cost", moved, merge=merge_limbs))
 
     @property
