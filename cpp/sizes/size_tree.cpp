@@ -58,6 +58,7 @@ void SizeTree::refresh_prices() {
             stack_.push_back(child);
         }
     }
+    for (const double price : prices_) rounding_ = std::max(rounding_, kRounding * std::abs(price));
 }
 
 // Every cluster on the way from one up to another hands its row up, the last one too.
@@ -129,7 +130,7 @@ bool SizeTree::enter_pool() {
     if (all_full_) return false;
     bool any = false;
     for (int64_t k = 0; k < pool_; ++k) {
-        const double rounding = kTie * (std::abs(links_[k].below) + std::abs(links_[k].above));
+        const double rounding = std::max(rounding_, kTie * (std::abs(links_[k].below) + std::abs(links_[k].above)));
         if (parents_[k] == pool_ || std::abs(prices_[k]) <= rounding) continue;
         if (prices_[k] > 0 && may_grow(k)) {
             const double price = prices_[k];

@@ -7,6 +7,7 @@
 // steps come to an end.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -26,6 +27,8 @@ class SizeTree {
 public:
     // What a row may gain is nothing below this share of the terms that make it up.
     static constexpr double kTie = 0x1p-40;
+    // Nor below this share of the largest price: prices are sums along the tree, and rows without weight cost nothing.
+    static constexpr double kRounding = 0x1p-46;
 
     // Labels are within the bounds, and change with the steps; so do costs, what each row costs where it is.
     SizeTree(SizeBounds bounds, int64_t n_clusters, int64_t n_rows, int32_t* labels, double* costs);
@@ -50,12 +53,12 @@ public:
     double gain(int64_t row, int64_t to, double cost) const {
         const double own = costs_[row], here = prices_[labels_[row]], there = prices_[to];
         const double gain = (own + here) - (cost + there);
-        return gain > kTie * (own + std::abs(here) + cost + std::abs(there)) ? gain : 0.0;
+        return gain > std::max(rounding_, kTie * (own + std::abs(here) + cost + std::abs(there))) ? gain : 0.0;
     }
     // Whether a row would gain something by this cost + price.
     bool gains_below(int64_t row, double value) const {
         const double own = costs_[row], here = prices_[labels_[row]];
-        return own + here - value > kTie * (own + std::abs(here));
+        return own + here - value > std::max(rounding_, kTie * (own + std::abs(here)));
     }
     // A step by a row that would gain something there.
     void enter(int64_t row, int64_t to, double cost);
@@ -93,6 +96,7 @@ private:
     std::vector<int64_t> parents_, first_child_, next_, previous_;  // siblings are chained; -1 for none
     std::vector<TreeLink> links_;
     std::vector<int64_t> stack_;
+    double rounding_ = 0;  // what prices may be off by
 };
 
 }  // namespace sparsecluster

@@ -170,6 +170,18 @@ def test_labels_are_a_best_assignment_to_the_centers(name, metric, bounds):
         check_optimal(model, X)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_without_weight_do_not_move_for_ever(seed):
+    # They cost nothing anywhere: what rounding leaves in the prices is all that they could gain.
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (68, 3)).astype(float)
+    weights = rng.integers(0, 3, 68) + (rng.random() > 0.5)
+    start = X[:17] + 0.25
+    model = fit(csr(X), 17, weights=weights, size_min=2, size_max=4, init=start, max_iter=2)
+    assert kept(model)
+    check_optimal(model, X, weights.astype(float))
+
+
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_step_is_a_best_assignment(data):
