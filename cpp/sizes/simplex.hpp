@@ -331,8 +331,11 @@ template <class Source>
 void improve(SizeTree& tree, const Source& source, const int32_t* labels, int64_t n_rows, SizeProgress& progress) {
     constexpr int64_t kFew = 64;
     const int64_t n_blocks = (n_rows + kFew - 1) / kFew;
+    constexpr int64_t kManyPasses = 1000;
+    int64_t n_passes = 0;
     for (bool any = true; any;) {
         any = false;
+        if (++n_passes > kManyPasses) tree.tolerate_more();
         int64_t n_steps = 0;
         for (int64_t begin = 0; begin < n_rows; begin += kFew) {
             double most = 0;

@@ -65,6 +65,8 @@ public:
     // Steps by which clusters with room give a positive price up, and those above the least size a negative one;
     // whether there were any.
     bool enter_pool();
+    // Takes larger gains for rounding from now on: where steps do not come to an end, they go in circles by it.
+    void tolerate_more() { rounding_ = std::max(2 * rounding_, 0x1p-1000); }
     // Prices by the links, without what has been rounded on the way.
     void refresh_prices();
 
