@@ -51,6 +51,7 @@ class Keeper:
     def __init__(self, folder: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
         self._folder, self._checkpoint = Path(folder), checkpoint
         self._runs: dict[int, RunKeeper] = {}
+        self._n_runs = 1
 
     def run(self, number: int) -> RunKeeper:
         """What belongs to one run."""
@@ -58,6 +59,7 @@ class Keeper:
 
     def seeds(self, drawn: np.ndarray) -> np.ndarray:
         """The seeds that the fit began with, or those that were drawn now."""
+        self._n_runs = len(drawn)
         return self._checkpoint.seeds(drawn)
 
     def cut_short(self, reason: BaseException) -> None:
@@ -82,9 +84,9 @@ class Keeper:
 
     def _summary(self) -> str:
         states = {number: run.state for number, run in sorted(self._runs.items())}
-        if len(states) == 1:
+        if self._n_runs == 1:
             what = _place(states[0])
-        else:
+        else:  # of which some may not have begun
             what = ", ".join(f"run {n + 1} {_place(state)}" for n, state in states.items())
         return f"Saved in {self._folder}: {what}. The same fit continues from there."
 
