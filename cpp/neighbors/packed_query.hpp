@@ -26,7 +26,7 @@ struct PackedQuery {
     double norm, norm2;                      // scaled
 };
 
-// Row i as a query; its entries are put behind those of others.
+// Row i as a query; its entries are put behind those of others, but for those that no indexed row has.
 template <class V, class I>
 PackedQuery pack_query(const Matrix<V, I>& view, double row_norm2, int64_t i, const RowIndex& index,
                        std::vector<QueryEntry>& entries) {
@@ -38,31 +38,27 @@ PackedQuery pack_query(const Matrix<V, I>& view, double row_norm2, int64_t i, co
     query.norm = index.scale().norm(row_norm2);
     query.norm2 = query.norm * query.norm;
     const Row<V, I> row = view.row(i);
-    // By the highest level that a feature is in: a counting sort.
-    std::array<int32_t, kLevels> count{};
-    std::array<double, kLevels> left{};
-    auto level_of = [&](uint32_t rank) {
-        int level = 0;
-        while (level + 1 < kLevels && rank >= order.left_out[level + 1]) ++level;
-        return level;
-    };
-    for (int64_t e = 0; e < row.size; ++e) count[level_of(order.rank[row.features[e]])] += row.values[e] != 0;
-    std::array<int32_t, kLevels> at;
+    // By the highest level that a feature is in: a counting sort. What no row has comes last, and is dropped.
+    std::array<int32_t, kLevels + 1> count{}, at;
+    std::array<double, kLevels + 1> left{};
+    for (int64_t e = 0; e < row.size; ++e) ++count[order.level[row.features[e]]];
     int32_t before = 0;
     for (int level = kLevels - 1; level >= 0; --level) {
         at[level] = before;
         before += count[level];
         query.n_entries[level] = before;
     }
-    entries.resize(query.begin + before);
+    at[kLevels] = before;
+    entries.resize(query.begin + row.size);
+    QueryEntry* const own = entries.data() + query.begin;
     for (int64_t e = 0; e < row.size; ++e) {
-        if (row.values[e] == 0) continue;
-        const uint32_t rank = order.rank[row.features[e]];
-        const int level = level_of(rank);
+        const auto feature = row.features[e];
+        const int level = order.level[feature];
         const double value = double(row.values[e]) * factor;
-        entries[query.begin + at[level]++] = {rank, float(value)};
+        own[at[level]++] = {order.rank[feature], float(value)};
         left[level] += value * value;
     }
+    entries.resize(query.begin + before);
     double left2 = 0;
     query.left_norm[0] = 0;
     for (int level = 0; level + 1 < kLevels; ++level) {

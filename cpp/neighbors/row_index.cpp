@@ -35,19 +35,24 @@ FeatureOrder order_features(const Rows& rows) {
             }
         },
         rows.matrix());
-    std::vector<int32_t> by_rank(d);
-    std::iota(by_rank.begin(), by_rank.end(), 0);
-    std::stable_sort(by_rank.begin(), by_rank.end(), [&](int32_t a, int32_t b) { return frequency[a] > frequency[b]; });
+    // A counting sort; features that are as frequent as each other stay in their order.
+    std::vector<int64_t> before(n + 1, 0);  // per frequency: features that are more frequent
+    for (const int32_t one : frequency)
+        if (one > 0) ++before[one - 1];
+    for (int64_t f = n - 1; f >= 0; --f) before[f] += before[f + 1];
     FeatureOrder order;
     order.rank.resize(d);
-    for (int64_t r = 0; r < d; ++r) order.rank[by_rank[r]] = uint32_t(r);
-    auto more_frequent_than = [&](double least) {
-        return std::partition_point(by_rank.begin(), by_rank.end(), [&](int32_t f) { return frequency[f] > least; }) -
-               by_rank.begin();
-    };
+    const auto more_frequent_than = [before](double least) { return before[std::max<int64_t>(0, int64_t(std::floor(least)))]; };
+    for (int64_t f = 0; f < d; ++f) order.rank[f] = uint32_t(before[frequency[f]]++);
     order.n_head = more_frequent_than(double(n) / kHeadShare);
     for (int level = 1; level < kLevels; ++level)
         order.left_out[level] = uint32_t(more_frequent_than(double(n) / std::exp2(level + 1)));
+    order.level.resize(d);
+    for (int64_t f = 0; f < d; ++f) {
+        int level = 0;
+        while (level + 1 < kLevels && order.rank[f] >= order.left_out[level + 1]) ++level;
+        order.level[f] = uint8_t(frequency[f] > 0 ? level : kLevels);
+    }
     return order;
 }
 

@@ -25,6 +25,7 @@ inline constexpr int64_t kBlockRows = 16384;
 // The features by falling frequency.
 struct FeatureOrder {
     std::vector<uint32_t> rank;               // per feature
+    std::vector<uint8_t> level;               // per feature: the highest that it is not left out at; kLevels where no row has it
     int64_t n_head = 0;                       // so many ranks are SIMD rows
     std::array<uint32_t, kLevels> left_out{};  // at each level the ranks below this one
 };

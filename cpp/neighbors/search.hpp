@@ -78,7 +78,7 @@ inline double score_at(const PackedQuery& query, RowScale scale, double distance
 
 // What to leave out at first: the more, the less the bound of it takes of the score that is needed.
 inline int choose_level(const PackedQuery& query, const RowIndex& index, double needed) {
-    constexpr double kTrust = 0.2;
+    constexpr double kTrust = 0.35;
     if (!(needed > 0) || !std::isfinite(needed)) return 0;
     int level = kLevels - 1;
     while (level > 0 && query.left_norm[level] * index.mean_left_norm(level) > kTrust * needed) --level;
@@ -92,6 +92,7 @@ void add_lists(const PackedQuery& query, const RowBlock& block, int64_t n_head, 
     const QueryEntry* const entries = scratch.entries.data() + query.begin;
     const uint16_t* const rows = block.list_rows.data();
     const float* const values = block.list_values.data();
+    constexpr uint32_t kShortList = 16;
     for (int64_t e = from; e < to; ++e) {
         constexpr int64_t kAhead = 4;
         const QueryEntry entry = entries[e];
@@ -109,7 +110,13 @@ void add_lists(const PackedQuery& query, const RowBlock& block, int64_t n_head, 
         const uint32_t list = entry.rank - uint32_t(n_head);
         const uint32_t first = block.begin[list];
         uint32_t last = block.begin[list + 1];
-        if (n_rows < block.n_rows) last = uint32_t(std::lower_bound(rows + first, rows + last, n_rows) - rows);
+        if (n_rows < block.n_rows) {
+            // A short list is walked faster than it is halved.
+            if (last - first > kShortList)
+                last = uint32_t(std::lower_bound(rows + first, rows + last, n_rows) - rows);
+            else
+                while (last > first && rows[last - 1] >= n_rows) --last;
+        }
         for (uint32_t p = first; p < last; ++p) scores[rows[p]] += entry.value * values[p];
     }
 }
@@ -165,11 +172,13 @@ public:
 
 private:
     void search(int64_t begin, int64_t end) {
-        queries_.read_ahead(begin, end);
         scratch_.entries.clear();
         scratch_.queries.clear();
-        for (int64_t i = begin; i < end; ++i)
+        for (int64_t i = begin; i < end; ++i) {
+            if (!(finder_.reach(i) >= 0) || finder_.limit(i) <= 0) continue;
             scratch_.queries.push_back(pack_query(query_view_, queries_.norm2()[i], i, index_, scratch_.entries));
+        }
+        const int64_t n_queries = int64_t(scratch_.queries.size());
         // From the block of the queries on, where rows lie together that are alike.
         const std::vector<RowBlock>& blocks = index_.blocks();
         size_t home = 0;
@@ -178,13 +187,13 @@ private:
             const RowBlock& block = blocks[(home + b) % blocks.size()];
             scratch_.head.clear();
             scratch_.head_begin.assign(1, 0);
-            for (int64_t q = 0; q < end - begin; ++q) {
+            for (int64_t q = 0; q < n_queries; ++q) {
                 screenings_[q] = plan(finder_, scratch_.queries[q], block);
                 if (!screenings_[q].skipped) add_all_lists(scratch_.queries[q], block, screenings_[q], scores(q));
                 scratch_.head_begin.push_back(int64_t(scratch_.head.size()));
             }
-            add_head(block, end - begin, scores(0));
-            for (int64_t q = 0; q < end - begin; ++q) {
+            add_head(block, n_queries, scores(0));
+            for (int64_t q = 0; q < n_queries; ++q) {
                 if (!screenings_[q].skipped) decide(scratch_.queries[q], block, screenings_[q], scores(q));
                 if (thread_ == 0) poll_interrupt();
             }
@@ -330,11 +339,14 @@ void search_view(F& finder, const RowIndex& index, const Rows& queries, const Ma
                  const Matrix<V, I>& view, int64_t first, int64_t last, int n_threads, const OnProgress& progress) {
     constexpr int64_t kBatch = 16;
     std::vector<std::unique_ptr<Searcher<F, V, I>>> searchers(std::max(n_threads, 1));
+    // A chunk of the rows of a file is at hand.
+    const bool mapped = query_view.values == std::get<Matrix<V, I>>(queries.matrix()).values;
     parallel_blocks((last - first + kBatch - 1) / kBatch, n_threads, [&](int64_t batch, int thread) {
         auto& searcher = searchers[thread];
         if (!searcher)
             searcher = std::make_unique<Searcher<F, V, I>>(finder, index, queries, query_view, view, thread);
         const int64_t begin = first + batch * kBatch, end = std::min(last, begin + kBatch);
+        if (mapped) queries.read_ahead(begin, end);
         searcher->run(begin, end);
         if (thread == 0 && progress) progress(double(end - first) / double(last - first));
     });

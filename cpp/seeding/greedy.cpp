@@ -10,6 +10,7 @@
 #include "core/parallel.hpp"
 #include "seeding/candidate_scan.hpp"
 #include "seeding/measure.hpp"
+#include "seeding/pooled_steps.hpp"
 #include "seeding/potential.hpp"
 #include "seeding/screen.hpp"
 
@@ -79,7 +80,7 @@ public:
         Seeds seeds;
         place_first(options_.first);
         seeds.rows.push_back(options_.first);
-        for (int64_t step = 1; step < options_.n_clusters; ++step) {
+        for (int64_t step = 1; step < std::min(options_.n_clusters, options_.n_single); ++step) {
             const double total = potential_.total();
             if (!(total > 0)) break;
             draw(step - 1, total);
@@ -106,11 +107,23 @@ public:
                 --rest_;
             }
         }
+        if (int64_t(seeds.rows.size()) == options_.n_single) {
+            forget();
+            PooledSteps<V, I>(rows_, options_, potential_, gain_step_).run(seeds);
+        }
         seeds.potential = potential_.cost();
         return seeds;
     }
 
 private:
+    // Lets go of what single steps need.
+    void forget() {
+        screen_ = Screen();
+        most_ = {};
+        kept_ = {};
+        kept_of_ = {};
+    }
+
     void place_first(int64_t row) {
         double bound = 0;
         for (int64_t i = 0; i < n_; ++i) bound += potential_.weight(i) * (rows_.norm2()[i] + rows_.norm2()[row]);
@@ -155,9 +168,7 @@ private:
         });
     }
 
-    int64_t gain_of(int64_t i, double distance2) const {
-        return std::llrint(potential_.weight(i) * (potential_.distance2(i) - distance2) * gain_step_);
-    }
+    int64_t gain_of(int64_t i, double distance2) const { return potential_.gain(i, distance2, gain_step_); }
 
     // The most that a candidate can gain, in steps of the fixed point: by its survivors, or by what it could
     // have gained earlier, since gains only fall.

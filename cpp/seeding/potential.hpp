@@ -64,6 +64,14 @@ public:
         return sum;
     }
 
+    // In proportion to which a row is drawn.
+    double chance(int64_t i) const { return weight(i) * (distance2_[i] + options_.floor); }
+    // How much a seed at this squared distance of a row lowers the cost, in steps of a fixed point: sums of these do not
+    // depend on their order.
+    int64_t gain(int64_t i, double distance2, double step) const {
+        return std::llrint(weight(i) * (distance2_[i] - distance2) * step);
+    }
+
     // The rows that the draws of a step choose, ascending, each once.
     std::vector<int64_t> draw(int64_t step, double total) const {
         std::vector<int64_t> drawn;
@@ -74,10 +82,7 @@ public:
         return drawn;
     }
 
-private:
-    // In proportion to which a row is drawn.
-    double chance(int64_t i) const { return weight(i) * (distance2_[i] + options_.floor); }
-
+    // The row that a number from 0 to the total falls on.
     int64_t row_at(double left) const {
         size_t b = 0;
         while (b + 1 < blocks_.size() && left >= blocks_[b]) left -= blocks_[b++];
@@ -95,6 +100,7 @@ private:
         return chosen;
     }
 
+private:
     const Rows& rows_;
     const SeedOptions& options_;
     int64_t n_;

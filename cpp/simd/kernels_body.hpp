@@ -1,6 +1,10 @@
 // The kernels, written once with vector extensions and compiled once per SIMD level by
 // kernels_{base,wide,avx2,avx512}.cpp, which set LEVEL, LANES and TILE_VECTORS. Only plain language features
-// are used here: an inline library function compiled for AVX-512 could be the copy the linker keeps.
+// are used here: an inline library function compiled for AVX-512 could be the copy the linker keeps. (Intrinsics are
+// always inlined.)
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace sparsecluster::LEVEL {
 namespace {
@@ -143,13 +147,32 @@ Top2 top2(const float* scores, int64_t n) {
     return {best[0], second[0], where[0]};
 }
 
-// Appends base + lane for the lanes that are set.
-inline int64_t append(Mask set, int64_t base, int32_t* out, int64_t count) {
-    int32_t any = 0;
-    for (int lane = 0; lane < LANES; ++lane) any |= set[lane];
-    if (!any) return count;
-    for (int lane = 0; lane < LANES; ++lane)
-        if (set[lane]) out[count++] = int32_t(base + lane);
+// A bit for each lane that is set, which compilers do not make one instruction of by themselves.
+inline uint32_t bits_of(Mask set) {
+#if LANES == 16 && defined(__AVX512F__)
+    return _mm512_test_epi32_mask(__m512i(set), __m512i(set));
+#elif LANES == 8 && defined(__AVX2__)
+    return uint32_t(_mm256_movemask_ps(__m256(set)));
+#elif LANES == 4 && defined(__SSE2__)
+    return uint32_t(_mm_movemask_ps(__m128(set)));
+#else
+    uint32_t bits = 0;
+    for (int lane = 0; lane < LANES; ++lane) bits |= uint32_t(set[lane] != 0) << lane;
+    return bits;
+#endif
+}
+
+inline uint32_t bits_at_least(Vec value, Vec least) {
+#if LANES == 16 && defined(__AVX512F__)
+    return _mm512_cmp_ps_mask(__m512(value), __m512(least), _CMP_GE_OQ);
+#else
+    return bits_of(value >= least);
+#endif
+}
+
+// Appends base + lane for the lanes whose bit is set.
+inline int64_t append(uint32_t bits, int64_t base, int32_t* out, int64_t count) {
+    for (; bits; bits &= bits - 1) out[count++] = int32_t(base + __builtin_ctz(bits));
     return count;
 }
 
@@ -159,7 +182,7 @@ int64_t relax_bounds(float* bounds, const float* limits, int64_t n, float shift,
     for (; i + LANES <= n; i += LANES) {
         const Vec bound = larger(at(bounds + i) - splat(shift), Vec{}) * splat(kDown);
         at(bounds + i) = bound;
-        n_below = append(bound <= at(limits + i), i, below, n_below);
+        n_below = append(bits_at_least(at(limits + i), bound), i, below, n_below);
     }
     for (; i < n; ++i) {
         const float reduced = bounds[i] - shift;
@@ -215,7 +238,7 @@ int64_t collect_reaching(const float* sums, float factor, const float* offsets, 
         const Vec bound = at(sums + i) * splat(factor) + at(offsets + i);
         const Mask under = bound < splat(least);
         most = larger(most, under ? bound : most);
-        n_reaching = append(~under, i, reaching, n_reaching);
+        n_reaching = append(bits_of(~under), i, reaching, n_reaching);
     }
     for (int lane = 0; lane < LANES; ++lane) *below = most[lane] > *below ? most[lane] : *below;
     return n_reaching;
@@ -244,17 +267,15 @@ int64_t collect_above(const float* sums, const float* norms, const float* offset
     // Few are above: looks at several vectors at once before at each.
     constexpr int kTogether = 4;
     for (; i + kTogether * LANES <= n; i += kTogether * LANES) {
-        Mask set[kTogether], any = {};
+        uint32_t bits[kTogether], any = 0;
 #pragma GCC unroll 4
         for (int v = 0; v < kTogether; ++v) {
             const int64_t j = i + v * LANES;
-            set[v] = at(sums + j) + splat(slack) * at(norms + j) - at(offsets + j) >= splat(least);
-            any |= set[v];
+            bits[v] = bits_at_least(at(sums + j) + splat(slack) * at(norms + j) - at(offsets + j), splat(least));
+            any |= bits[v];
         }
-        int32_t hit = 0;
-        for (int lane = 0; lane < LANES; ++lane) hit |= any[lane];
-        if (!hit) continue;
-        for (int v = 0; v < kTogether; ++v) n_above = append(set[v], i + v * LANES, above, n_above);
+        if (!any) continue;
+        for (int v = 0; v < kTogether; ++v) n_above = append(bits[v], i + v * LANES, above, n_above);
     }
     for (; i < n; ++i)
         if (sums[i] + slack * norms[i] - offsets[i] >= least) above[n_above++] = int32_t(i);

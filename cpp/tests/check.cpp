@@ -86,6 +86,8 @@ Seeds check_seeding(const Table& table, const Rows& rows, const Recipe& recipe, 
     options.memory_limit = memory_limit;
     options.n_clusters = recipe.n_clusters;
     options.n_candidates = 5;
+    options.n_single = table.n_rows % 2 == 0 ? 2 : 1024;  // some of the steps in pools, or none
+    options.seed = 11;
     options.weights = weights;
     options.n_threads = n_threads;
     std::mt19937 random(7);

@@ -60,7 +60,7 @@ Split NodeKMeans<V>::split_once(const NodeTask& task) {
     } else {
         load(task.rows, task.n_rows);
     }
-    NodeRandom random(task.seed);
+    SeededRandom random(task.seed);
     Split best;
     double lowest = 0;
     for (int run_number = 0; run_number < options_->n_init; ++run_number) {
@@ -90,7 +90,7 @@ void NodeKMeans<V>::load(const int32_t* ids, int64_t n) {
 
 template <class V>
 Split NodeKMeans<V>::run(uint64_t seed) {
-    NodeRandom random(seed);
+    SeededRandom random(seed);
     precise_ = !task_->bounded();
     if (!sample_.empty()) load(sample_.data(), int64_t(sample_.size()));
     start_at(seeds_.draw(points_, task_->n_children, options_->plus_plus, task_->bounded(), random));

@@ -15,7 +15,7 @@
 #include "tree/node_points.hpp"
 #include "tree/node_seeds.hpp"
 #include "tree/node_sums.hpp"
-#include "tree/random.hpp"
+#include "core/random.hpp"
 #include "tree/split.hpp"
 
 namespace sparsecluster {

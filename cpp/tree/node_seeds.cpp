@@ -26,7 +26,7 @@ double product(const NodeBlock<V>& row, const double* spread) {
 }
 
 template <class V>
-std::vector<int64_t> at_random(const NodePoints<V>& points, int n_seeds, NodeRandom& random) {
+std::vector<int64_t> at_random(const NodePoints<V>& points, int n_seeds, SeededRandom& random) {
     std::vector<int64_t> left;
     for (int64_t i = 0; i < points.size(); ++i)
         if (points.counts(i)) left.push_back(i);
@@ -40,7 +40,7 @@ std::vector<int64_t> at_random(const NodePoints<V>& points, int n_seeds, NodeRan
 
 template <class V>
 std::vector<int64_t> NodeSeeds<V>::draw(const NodePoints<V>& points, int n_seeds, bool plus_plus, bool all,
-                                        NodeRandom& random) {
+                                        SeededRandom& random) {
     const int64_t n = points.size(), most = kSeedRows * n_seeds;
     std::vector<int64_t> found;
     if (!plus_plus) {
@@ -65,7 +65,7 @@ std::vector<int64_t> NodeSeeds<V>::draw(const NodePoints<V>& points, int n_seeds
 // k-means++: each row is drawn by its squared distance to the nearest one drawn before.
 template <class V>
 std::vector<int64_t> NodeSeeds<V>::by_distance(const NodePoints<V>& points, int n_seeds,
-                                               const std::vector<int64_t>& among, NodeRandom& random) {
+                                               const std::vector<int64_t>& among, SeededRandom& random) {
     const auto n = int64_t(among.size());
     std::vector<double> share(n), nearest(n, std::numeric_limits<double>::infinity());
     for (int64_t j = 0; j < n; ++j) share[j] = points.counts(among[j]) ? points.weight(among[j]) : 0.0;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tree/node_points.hpp"
-#include "tree/random.hpp"
+#include "core/random.hpp"
 
 namespace sparsecluster {
 
@@ -15,11 +15,11 @@ class NodeSeeds {
 public:
     // So many rows, or as many as there are distinct ones; by k-means++ among some of the rows, or at random. With
     // `all` as many as asked for, whatever they are.
-    std::vector<int64_t> draw(const NodePoints<V>& points, int n_seeds, bool plus_plus, bool all, NodeRandom& random);
+    std::vector<int64_t> draw(const NodePoints<V>& points, int n_seeds, bool plus_plus, bool all, SeededRandom& random);
 
 private:
     std::vector<int64_t> by_distance(const NodePoints<V>& points, int n_seeds, const std::vector<int64_t>& among,
-                                     NodeRandom& random);
+                                     SeededRandom& random);
 
     std::vector<double> spread_;  // columns: one row, while others are compared with it
 };

@@ -14,6 +14,10 @@ from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.rows.rows import Rows
 
 
+#: Centers that k-means++ draws step by step. Candidates for more of them are drawn in pools.
+SINGLE_STEPS = 1024
+
+
 class SampledRows(Protocol):
     """Rows of which only some are looked at, wherever they are."""
 
@@ -56,17 +60,20 @@ def draw_by_distance(
     rows: Rows, n_clusters: int, setting: SeedSetting, trials: int, floor: float = 0.0
 ) -> np.ndarray:
     """Rows drawn one by one by squared distance + `floor`, each the best of so many trials."""
-    needed = 8 * (n_clusters - 1) * trials
+    n_steps = min(n_clusters, SINGLE_STEPS) - 1
+    needed = 8 * n_steps * trials
     if trials > 1 and needed > max(setting.memory_limit, 2**30):
         raise ValueError(
             f"n_local_trials={trials} needs {needed / 1e9:.3g} GB of random numbers for "
             f"{n_clusters} clusters, more than the memory limit. Try fewer."
         )
     first = first_row(rows.n_rows, setting)
-    draws = setting.random_state.random_sample((n_clusters - 1, trials))
+    draws = setting.random_state.random_sample((n_steps, trials))
+    many = n_clusters > SINGLE_STEPS
+    seed = setting.random_state.randint(np.iinfo(np.int64).max, dtype=np.int64) if many else 0
     indices, _ = _core.greedy_kmeans_plusplus(
-        rows.core, n_clusters, first, draws, setting.weights, floor, setting.memory_limit,
-        setting.n_threads, lambda found: setting.progress(found / n_clusters),
+        rows.core, n_clusters, first, draws, SINGLE_STEPS, seed, setting.weights, floor,
+        setting.memory_limit, setting.n_threads, lambda found: setting.progress(found / n_clusters),
     )  # fmt: skip
     return np.asarray(indices)
 

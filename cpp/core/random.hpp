@@ -1,13 +1,13 @@
-// Random numbers of a node: a sequence that its seed alone decides (splitmix64, Steele et al. 2014).
+// Random numbers: a sequence that its seed alone decides (splitmix64, Steele et al. 2014).
 #pragma once
 
 #include <cstdint>
 
 namespace sparsecluster {
 
-class NodeRandom {
+class SeededRandom {
 public:
-    explicit NodeRandom(uint64_t seed) : state_(seed) {}
+    explicit SeededRandom(uint64_t seed) : state_(seed) {}
     uint64_t next() {
         uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
