@@ -65,7 +65,9 @@ def reference(X, n_clusters, first, draws, n_single, seed, weights, floor):
     return seeds
 
 
-def found(rows, n_clusters, first, draws, n_single, seed, weights, floor, *, limit=2**40, threads=2):
+def found(
+    rows, n_clusters, first, draws, n_single, seed, weights, floor, *, limit=2**40, threads=2
+):
     core = rows if isinstance(rows, _core.Rows) else as_rows(rows, n_threads=1).core
     indices, _ = _core.greedy_kmeans_plusplus(
         core, n_clusters, first, draws, n_single, seed, weights, floor, limit, threads

@@ -13,7 +13,6 @@ from sparsecluster.kmeans.assignment import nearest_labels
 from sparsecluster.kmeans.setting import SeedSetting, Setting
 from sparsecluster.rows.rows import Rows
 
-
 #: Centers that k-means++ draws step by step. Candidates for more of them are drawn in pools.
 SINGLE_STEPS = 1024
 
