@@ -19,6 +19,7 @@ template <class OnPairs>
 class PairFinder {
 public:
     static constexpr bool kAnyOrder = true;
+    static constexpr double kTrust = 0.2;
 
     PairFinder(double radius, int n_threads, OnPairs on_pairs)
         : radius_(radius), on_pairs_(std::move(on_pairs)), pairs_(n_threads) {}
@@ -53,6 +54,7 @@ void each_pair(const Rows& rows, double radius, const NeighborOptions& options, 
 class WeightFinder {
 public:
     static constexpr bool kAnyOrder = false;
+    static constexpr double kTrust = 0.2;
 
     WeightFinder(double radius, const double* weights, int64_t n_rows)
         : sums(weights, weights + n_rows), radius_(radius), weights_(weights), n_rows_(n_rows) {}

@@ -24,6 +24,7 @@ struct Pair {
 class RadiusFinder {
 public:
     static constexpr bool kAnyOrder = true;
+    static constexpr double kTrust = 0.2;
 
     RadiusFinder(int64_t n_queries, int64_t n_rows, bool one_set, double radius, int64_t memory_limit, int n_threads)
         : n_queries_(n_queries),
@@ -121,6 +122,7 @@ private:
 class NearestFinder {
 public:
     static constexpr bool kAnyOrder = true;
+    static constexpr double kTrust = 0.2;
 
     NearestFinder(int64_t n_queries, int64_t n_rows, bool one_set, int64_t k, double radius)
         : n_rows_(n_rows), one_set_(one_set), k_(k), radius_(radius), size_(n_queries, 0), heaps_(n_queries * k) {}

@@ -42,6 +42,8 @@ concept Finder = requires(F finder, const F& asked, int64_t i, int64_t j, double
     // The queries from i to j have met all rows that are indexed now.
     finder.finish(i, j, thread);
     { F::kAnyOrder } -> std::convertible_to<bool>;
+    // What the features that are left out at first may add, as a share of the score that is needed.
+    { F::kTrust } -> std::convertible_to<double>;
 };
 
 // For one thread.
@@ -77,11 +79,10 @@ inline double score_at(const PackedQuery& query, RowScale scale, double distance
 }
 
 // What to leave out at first: the more, the less the bound of it takes of the score that is needed.
-inline int choose_level(const PackedQuery& query, const RowIndex& index, double needed) {
-    constexpr double kTrust = 0.35;
+inline int choose_level(const PackedQuery& query, const RowIndex& index, double needed, double trust) {
     if (!(needed > 0) || !std::isfinite(needed)) return 0;
     int level = kLevels - 1;
-    while (level > 0 && query.left_norm[level] * index.mean_left_norm(level) > kTrust * needed) --level;
+    while (level > 0 && query.left_norm[level] * index.mean_left_norm(level) > trust * needed) --level;
     return level;
 }
 
@@ -217,7 +218,8 @@ private:
         if (std::isfinite(screening.reach)) {
             screening.least = score_at(query, index_.scale(), screening.reach);
             screening.error += 0x1p-21 * std::abs(screening.least);
-            screening.level = std::min(level, choose_level(query, index_, screening.least + index_.mean_offset()));
+            const double needed = screening.least + index_.mean_offset();
+            screening.level = std::min(level, choose_level(query, index_, needed, F::kTrust));
         }
         add_lists(query, block, n_head, screening.n_rows, done, query.n_entries[screening.level], scores, scratch_);
     }

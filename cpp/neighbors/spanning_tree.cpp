@@ -30,6 +30,7 @@ struct Edge {
 class EdgeFinder {
 public:
     static constexpr bool kAnyOrder = true;
+    static constexpr double kTrust = 0.2;
 
     EdgeFinder(int64_t n, const double* core) : best(n), known(n, 0.0), component(n), core_(core), bound_(n) {}
 

@@ -29,6 +29,7 @@ struct NearerRow {
 class NearerFinder {
 public:
     static constexpr bool kAnyOrder = true;
+    static constexpr double kTrust = 0.5;
 
     // The candidates by ascending distance to their nearest seeds.
     NearerFinder(const Potential& potential, const std::vector<int64_t>& candidates, int n_threads)
