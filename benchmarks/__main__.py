@@ -58,7 +58,7 @@ COMMANDS = {
 }
 WITHOUT_DATA = ("import", "reading", "larger", "size")
 TIMEOUTS = {"quick": 120.0, "full": 900.0, "scaling": 120.0, "batches": 600.0, "larger": 900.0}
-TIMEOUTS["machines"] = 900.0
+TIMEOUTS["machines"] = TIMEOUTS["size"] = 900.0
 TIMEOUTS["embedding"] = TIMEOUTS["neighbors"] = TIMEOUTS["trees"] = TIMEOUTS[
     "evaluation"
 ] = TIMEOUTS["sizes"] = 600.0
@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--threads", type=int, default=2, help="threads of every system (2)")
     made.add_argument("--timeout", type=float, metavar="SECONDS", help="stop a run after this")
     made.add_argument("--cut", type=float, metavar="X",
-                      help="stop a peer at X times the fastest peer's time (full: 2)")  # fmt: skip
+                      help="stop a peer at X times the fastest one's time (full, size: 2)")  # fmt: skip
     made.add_argument("--memory", type=float, metavar="GB",
                       help="stop a process above this (60%% of the machine)")  # fmt: skip
     made.add_argument("--size", type=float, metavar="MB",
@@ -116,7 +116,7 @@ def main() -> None:
     harness = Harness(
         timeout=parsed.timeout or TIMEOUTS.get(parsed.command, 60.0),
         memory_limit=parsed.memory * 1000 if parsed.memory else 0.6 * memory.total(),
-        cut=parsed.cut or (2.0 if parsed.command == "full" else None),
+        cut=parsed.cut or (2.0 if parsed.command in ("full", "size") else None),
         earlier=earlier, tell=report.tell, save=report.save, runs=report.record["runs"],
     )  # fmt: skip
     COMMANDS[parsed.command](Options(parsed), harness, report)

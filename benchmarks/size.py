@@ -3,8 +3,8 @@
 All systems start from the same random rows and make the same iterations (tol 0), each in a process
 of its own; iterations 2 to 6 count, because the first one starts from sparse rows. Then how the
 time per row grows with four times the rows (`growth`), ten thousand clusters by cosine (`many`),
-and what part of whole fits seeding takes (`seeding`). `--profile` tells where the time of a plain
-pass goes instead.
+what part of whole fits seeding takes (`seeding`), and whole fits of a hundred clusters against the
+peers (`few`). `--profile` tells where the time of a plain pass goes instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,12 @@ from rich.table import Table
 
 from . import data, memory
 from .data import ROOT
+from .full import Full
 from .harness import Harness
 from .options import Options
 from .report import Report
+from .summary import against_best
+from .task import FIT
 
 ROWS = 250_000
 CLUSTERS = 1000
@@ -39,9 +42,11 @@ TOPICS = 2000
 WORDS = 200  # of a topic
 OF_TOPIC = 25  # words of a row that are of its topic
 SYSTEMS = ("sparsekmeans-lloyd", "lloyd", "auto")
-PARTS = ("iterations", "growth", "many", "seeding")
+PARTS = ("iterations", "growth", "many", "seeding", "few")
 MORE = 4  # times the rows, of `growth` and `many`
 MANY = 10_000  # clusters
+FEW = 100
+FEW_DATA = ("20news-tfidf", "rcv1", "retail", "debian-tfidf")
 
 
 def pubmed(n: int) -> sp.csr_matrix:
@@ -82,6 +87,8 @@ def run(options: Options, harness: Harness, report: Report) -> None:
             many(larger, min(MANY, n // 10), options, harness, report)
         if "seeding" in parts:
             seeding(path, n, k, options, harness, report)
+    if "few" in parts:
+        few(options, harness, report)
 
 
 # --- the systems ---------------------------------------------------------------------------------
@@ -197,6 +204,17 @@ def seeding(path: Path, n: int, k: int, options: Options, harness: Harness, repo
             )
             report.record.setdefault("whole fits", {})[told] = answer | {"k": clusters}
             report.save()
+
+
+def few(options: Options, harness: Harness, report: Report) -> None:
+    """Whole fits of few clusters on smaller sets, against the best peer on each."""
+    full = Full(options, harness, report)
+    full.names = options.data_sets(FEW_DATA)
+    found = full.against_peers(FIT, FEW, "whole fit", "25x in the median", "35x")
+    ratios = [against_best(FIT, summaries) for summaries in found]
+    values = [one.value for one in ratios if one and one.value]
+    if values:
+        report.tell(f"K={FEW}, median of {len(values)} sets: {median(values):.1f}x the best peer")
 
 
 def worker() -> None:
