@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--threads", type=int, default=2, help="threads of every system (2)")
     made.add_argument("--timeout", type=float, metavar="SECONDS", help="stop a run after this")
     made.add_argument("--cut", type=float, metavar="X",
-                      help="stop a peer at X times the fastest one's time (full, size: 2)")  # fmt: skip
+                      help="stop a peer at X times the fastest one (full, size: 2)")  # fmt: skip
     made.add_argument("--memory", type=float, metavar="GB",
                       help="stop a process above this (60%% of the machine)")  # fmt: skip
     made.add_argument("--size", type=float, metavar="MB",
