@@ -42,6 +42,25 @@ def packed(centers: sp.csr_array) -> Arrays:
     }
 
 
+def packed_core(centers: _core.Centers, clusters: np.ndarray | None = None) -> Arrays:
+    """Centers of the core, or some of them, in the same way."""
+    indptr, indices, data = centers.to_csr(clusters)
+    shape = (len(indptr) - 1, centers.n_features)
+    return {"indptr": indptr, "indices": indices, "data": data, "shape": shape}
+
+
+def unpacked_core(arrays: Arrays) -> _core.Centers:
+    """Back to the core."""
+    return _core.Centers.from_csr(
+        arrays["indptr"], arrays["indices"], arrays["data"], arrays["shape"][1]
+    )
+
+
+def put_in_place(centers: _core.Centers, clusters: np.ndarray, others: Arrays) -> None:
+    """Put centers as they travel in the place of some."""
+    centers.replace(clusters, others["indptr"], others["indices"], others["data"])
+
+
 def unpacked(arrays: Arrays) -> sp.csr_array:
     """The same as a matrix."""
     entries = (arrays["data"], arrays["indices"], arrays["indptr"])
@@ -185,11 +204,10 @@ class Partition:
         What the new labels add to the sums, and the sizes of the clusters.
         """
         self._before = self._labels.copy()
-        others = centers_.to_core(unpacked(moved))
         if self._centers is None:
-            self._centers = others
+            self._centers = unpacked_core(moved)
         else:
-            self._centers.replace(clusters, others)
+            put_in_place(self._centers, clusters, moved)
         found = self._assigner.assign(self._centers, shift, self._labels)
         return {
             "distances": found.distances,
@@ -227,10 +245,13 @@ class Partition:
 
     def cost(self, clusters: np.ndarray, **moved: Any) -> np.ndarray:
         """The squared distances of the rows to their centers, as an exact sum."""
-        core = centers_.to_core(unpacked(moved))
-        if self._centers is not None:
-            others, core = core, self._centers.copy()
-            core.replace(clusters, others)
+        if self._centers is None:
+            core = unpacked_core(moved)
+        elif len(clusters):
+            core = self._centers.copy()
+            put_in_place(core, clusters, moved)
+        else:
+            core = self._centers
         setting = self._setting
         return _core.own_cost_limbs(
             self._rows.core, core, self._labels, setting.weights, setting.n_threads
@@ -275,7 +296,7 @@ class Partition:
             if recipe["labels"] is not None:
                 self._labels = np.array(recipe["labels"], dtype=np.int32)
         else:
-            self._centers = centers_.to_core(unpacked(recipe["centers"]))
+            self._centers = unpacked_core(recipe["centers"])
             self._renew(self._centers.n_clusters)
             self._assigner.assign(self._centers, np.zeros(0), self._labels)
             self._refill(recipe["moves"])
@@ -365,7 +386,8 @@ def merge_limbs(found: Sequence[np.ndarray]) -> np.ndarray:
 
 def merge_steps(found: Sequence[Arrays]) -> Arrays:
     """Of the turns."""
-    merged: Arrays = {"delta": _core.merge_deltas([one["delta"] for one in found])}
+    deltas = [one["delta"] for one in found]
+    merged: Arrays = {"delta": deltas[0] if len(deltas) == 1 else _core.merge_deltas(deltas)}
     if "sizes" in found[0]:
         merged["sizes"] = np.sum([one["sizes"] for one in found], axis=0)
     merged.update(merge_found(found) if "path" in found[0] else {})

@@ -17,6 +17,7 @@ from sparsecluster.run.dask_session import (
     WorkersLost,
     everywhere,
     living,
+    out_of_reach,
 )
 from sparsecluster.run.session import Executor, Factory
 from sparsecluster.version import __version__
@@ -66,7 +67,8 @@ class DaskExecutor(Executor):
                 return None
             return __version__
 
-        for worker, told in everywhere(self.client, version).items():
+        versions = everywhere(self.client, version)
+        for worker, told in versions.items():
             if told is None:
                 raise ValueError(
                     f"The Dask worker {worker} does not have sparsecluster: install version "
@@ -77,6 +79,11 @@ class DaskExecutor(Executor):
                     f"The Dask worker {worker} has sparsecluster {told}, this process "
                     f"{__version__}: install the same version on all machines."
                 )
+        for worker in out_of_reach(self.client, set(versions)):
+            raise ValueError(
+                f"The Dask worker {worker} answers its scheduler, but not this process: a fit has "
+                f"to run where the addresses of the workers can be reached."
+            )
 
     def check_file(self, path: str, checksum: int) -> None:
         """Refuse a file that a worker cannot see, or that is another one there."""
