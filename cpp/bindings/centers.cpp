@@ -7,6 +7,7 @@
 #include "bindings/bindings.hpp"
 #include "core/exact.hpp"
 #include "core/metric.hpp"
+#include "core/parallel.hpp"
 #include "index/lookup.hpp"
 #include "index/roofline.hpp"
 #include "kmeans/projection.hpp"
@@ -15,24 +16,34 @@ namespace sparsecluster {
 
 namespace {
 
+void drop_zeros(Center& center) {
+    size_t kept = 0;
+    for (size_t e = 0; e < center.values.size(); ++e) {
+        if (center.values[e] == 0) continue;
+        center.features[kept] = center.features[e];
+        center.values[kept++] = center.values[e];
+    }
+    center.features.resize(kept);
+    center.values.resize(kept);
+}
+
 // Makes a center of row k of these arrays, without zeros, in the memory that it has.
 template <class P, class I>
 void fill_center(Center& center, const In<P>& indptr, const In<I>& indices, const In<double>& values, int64_t k,
                  int64_t n_features) {
     const int64_t begin = indptr.data()[k], end = indptr.data()[k + 1];
     require(0 <= begin && begin <= end && end <= int64_t(values.size()), "inconsistent CSR arrays");
-    center.features.clear();
-    center.values.clear();
-    center.features.reserve(end - begin);
-    center.values.reserve(end - begin);
+    const I* features = indices.data();
+    bool ascending = true, zeros = false;
     for (int64_t p = begin; p < end; ++p) {
-        const int64_t feature = indices.data()[p];
-        require(feature >= 0 && feature < n_features && (p == begin || feature > int64_t(indices.data()[p - 1])),
-                "the features of a center must be ascending and in range");
-        if (values.data()[p] == 0) continue;
-        center.features.push_back(int32_t(feature));
-        center.values.push_back(values.data()[p]);
+        ascending &= p == begin || features[p] > features[p - 1];
+        zeros |= values.data()[p] == 0;
     }
+    require(ascending && (begin == end || (features[begin] >= 0 && int64_t(features[end - 1]) < n_features)),
+            "the features of a center must be ascending and in range");
+    center.features.assign(features + begin, features + end);
+    center.values.assign(values.data() + begin, values.data() + end);
+    if (zeros) drop_zeros(center);
     center.compute_norm();
     require(std::isfinite(center.norm2), "a center is not finite");
 }
@@ -116,12 +127,14 @@ std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers
 
 // Puts others, in CSR, in the place of some, and in their memory.
 void replace_centers(Centers& centers, In<int64_t> clusters, In<int64_t> indptr, In<int32_t> indices,
-                     In<double> values) {
+                     In<double> values, int n_threads) {
     check_clusters(clusters, centers);
     require(indptr.size() == clusters.size() + 1 && indices.size() == values.size(),
             "centers do not fit those that they replace");
-    for (size_t c = 0; c < clusters.size(); ++c)
-        fill_center(centers.items[clusters.data()[c]], indptr, indices, values, int64_t(c), centers.n_features);
+    const GilReleased released;
+    parallel_blocks(int64_t(clusters.size()), n_threads, [&](int64_t c, int) {
+        fill_center(centers.items[clusters.data()[c]], indptr, indices, values, c, centers.n_features);
+    });
 }
 
 Projection projection_of(const std::string& name) {
@@ -198,7 +211,7 @@ void bind_centers(nb::module_& m) {
         .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
         .def("to_csr", &centers_to_csr, "clusters"_a = nb::none())
         .def("some", &some_centers, "clusters"_a)
-        .def("replace", &replace_centers, "clusters"_a, "indptr"_a, "indices"_a, "values"_a)
+        .def("replace", &replace_centers, "clusters"_a, "indptr"_a, "indices"_a, "values"_a, "n_threads"_a)
         .def("copy", [](const Centers& self) { return self; })
         .def("limited",
              [](const Centers& self, const CenterLimit& limit, const std::string& metric) {

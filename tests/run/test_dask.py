@@ -39,7 +39,6 @@ def test_single_worker_of_its_own_changes_nothing(store):
 
 def test_answers_merged_on_workers_change_nothing(client, store, monkeypatch):
     monkeypatch.setattr(dask_session, "FAN_IN", 2)
-    monkeypatch.setattr(dask_session, "INLINE_BYTES", 0)
     remote = KMeans(20, random_state=0, executor=client).fit(store)
     assert_same_fit(KMeans(20, random_state=0).fit(store), remote)
 

@@ -56,9 +56,11 @@ def unpacked_core(arrays: Arrays) -> _core.Centers:
     )
 
 
-def put_in_place(centers: _core.Centers, clusters: np.ndarray, others: Arrays) -> None:
+def put_in_place(
+    centers: _core.Centers, clusters: np.ndarray, others: Arrays, n_threads: int
+) -> None:
     """Put centers as they travel in the place of some."""
-    centers.replace(clusters, others["indptr"], others["indices"], others["data"])
+    centers.replace(clusters, others["indptr"], others["indices"], others["data"], n_threads)
 
 
 def unpacked(arrays: Arrays) -> sp.csr_array:
@@ -207,7 +209,7 @@ class Partition:
         if self._centers is None:
             self._centers = unpacked_core(moved)
         else:
-            put_in_place(self._centers, clusters, moved)
+            put_in_place(self._centers, clusters, moved, self._setting.n_threads)
         found = self._assigner.assign(self._centers, shift, self._labels)
         return {
             "distances": found.distances,
@@ -249,7 +251,7 @@ class Partition:
             core = unpacked_core(moved)
         elif len(clusters):
             core = self._centers.copy()
-            put_in_place(core, clusters, moved)
+            put_in_place(core, clusters, moved, self._setting.n_threads)
         else:
             core = self._centers
         setting = self._setting

@@ -114,7 +114,7 @@ class RemoteWork:
         else:
             old = packed_core(before, clusters)
             self._before = self._recipes(lambda: packed_core(_replaced(before, clusters, old)))
-            put_in_place(before, clusters, moved)
+            put_in_place(before, clusters, moved, self._remote.n_threads)
         self._moves, self._numbers, self._moved = NO_MOVES, None, np.zeros(0, dtype=np.int64)
 
     def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
@@ -173,5 +173,5 @@ class RemoteWork:
 def _replaced(centers: _core.Centers, clusters: np.ndarray, others: Arrays) -> _core.Centers:
     """A copy with others in the place of some."""
     copy = centers.copy()
-    put_in_place(copy, clusters, others)
+    put_in_place(copy, clusters, others, 1)
     return copy

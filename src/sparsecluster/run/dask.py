@@ -15,6 +15,7 @@ from sparsecluster.run.dask_session import (
     WORKER_SECONDS,
     DaskSession,
     WorkersLost,
+    await_tasks,
     everywhere,
     living,
     out_of_reach,
@@ -107,7 +108,48 @@ class DaskExecutor(Executor):
         """What a function says of each of some delayed values, where they are made."""
         delayed: Any = importlib.import_module("dask").delayed
         asked = [delayed(function, pure=True)(block) for block in blocks]
-        return list(self.client.gather(self.client.compute(asked)))
+        futures = self.client.compute(asked)
+        await_tasks(self.client, futures)
+        return list(self.client.gather(futures))
+
+    def check_blocks(self, blocks: Sequence[Any]) -> None:
+        """Refuse delayed values of functions that a worker cannot load, which would end it."""
+        pickle: Any = importlib.import_module("distributed.protocol.pickle")
+        functions = pickle.dumps(_functions(blocks))
+
+        def loaded() -> str | None:
+            try:
+                pickle.loads(functions)
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
+            return None
+
+        for worker, wrong in everywhere(self.client, loaded).items():
+            if wrong is not None:
+                raise ValueError(
+                    f"The Dask worker {worker} cannot load a function that makes blocks of X "
+                    f"({wrong}): install what it needs on all machines."
+                )
+
+
+def _functions(blocks: Sequence[Any]) -> list[Any]:
+    """The functions of the tasks that make some delayed values."""
+    found = {id(one): one for block in blocks for one in _called(dict(getattr(block, "dask", {})))}
+    return list(found.values())
+
+
+def _called(value: Any) -> Iterator[Any]:
+    """The functions in a task, and in those that were fused with it."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _called(one)
+    elif hasattr(value, "func") and hasattr(value, "args"):
+        yield value.func
+        yield from _called([value.args, getattr(value, "kwargs", None) or {}])
+    elif callable(value):
+        yield value
 
 
 def _address(client: Any) -> str:

@@ -1,17 +1,15 @@
-"""Calls of parts of the data on Dask workers, which are reached directly. A worker that goes takes
-nothing along that cannot be made again: its parts are restored elsewhere, and what was asked is asked
-once more."""
+"""Calls of parts of the data on Dask workers, which are reached directly. What a worker takes along
+when it goes can be made again: its parts are restored elsewhere, and asked once more."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future as PoolFuture
 from concurrent.futures import wait
 from contextlib import suppress
@@ -37,6 +35,7 @@ from sparsecluster.run.worker import (
 LOGGER = logging.getLogger("sparsecluster")
 ANSWER_SECONDS = 10.0  # to wait for what takes a worker no time
 WORKER_SECONDS = 30.0  # to wait for a worker where there is none
+NO_WORKER = f"No Dask worker is left, and none came back within {WORKER_SECONDS:g} seconds."
 SILENT_SECONDS = 30.0  # without a sign of life, after which a worker is taken for dead
 LOOK_SECONDS = 0.5  # between two looks at which workers are alive
 FAN_IN = 8
@@ -46,6 +45,10 @@ SUSPICIOUS = 3  # losses after which a part is called while no other is
 
 class WorkersLost(RuntimeError):
     """There is nobody left to work, or whoever takes a part of the data dies."""
+
+
+class WorkerTraceback(Exception):
+    """Where on a worker an error arose."""
 
 
 class DaskSession(Session):
@@ -90,8 +93,8 @@ class DaskSession(Session):
                     unmade -= set(one.parts)
                 elif isinstance(one, Missing):
                     unmade.add(one.part)
-            self._forget_workers(gone)
             losses.update(number for number in asked & to_ask if self._homes[number] in gone)
+            self._forget_workers(gone)
             if losses and max(losses.values()) >= MOST_LOSSES:
                 self._give_up(max(losses, key=lambda number: losses[number]))
             if to_ask:
@@ -153,7 +156,7 @@ class DaskSession(Session):
                 one.cancel()
         for one in found:
             if isinstance(one, Failed):
-                _raise(one)
+                raise one.error from WorkerTraceback(one.trace)
         return found, gone | {one.address for one in found if isinstance(one, Lost)}
 
     def _delivered(self, parts: set[int]) -> set[str]:
@@ -190,8 +193,8 @@ class DaskSession(Session):
     def _give_up(self, number: int) -> None:
         spec = self._specs[number]
         raise WorkersLost(
-            f"Rows {spec['begin']} to {spec['end'] - 1} lost their worker {MOST_LOSSES} times. Workers that die for lack of memory "
-            f"need more of it, or smaller parts: more workers."
+            f"Rows {spec['begin']} to {spec['end'] - 1} lost their worker {MOST_LOSSES} times. "
+            f"Workers that die for lack of memory need more of it, or smaller parts: more workers."
         )
 
     def _forget_workers(self, gone: set[str]) -> None:
@@ -224,9 +227,7 @@ class DaskSession(Session):
         began = time.monotonic()
         while not (found := living(self._client)):
             if time.monotonic() > began + WORKER_SECONDS:
-                raise WorkersLost(
-                    f"No Dask worker is left, and none came back within {WORKER_SECONDS:g} seconds."
-                )
+                raise WorkersLost(NO_WORKER)
             time.sleep(LOOK_SECONDS / 5)
         lately = {worker for worker, lost in self._avoided.items() if began < lost + SILENT_SECONDS}
         return found - lately or found
@@ -249,24 +250,28 @@ def _addresses(home: str, errand: Errand) -> set[str]:
     return {home}.union(*below)
 
 
-def _raise(failed: Failed) -> None:
-    """What a part raised, here."""
-    from distributed.core import clean_exception
-
-    _, error, trace = clean_exception(**failed.told)
-    assert error is not None
-    raise error.with_traceback(trace)
+def await_tasks(client: Any, futures: Sequence[Any]) -> None:
+    """Wait for tasks, as long as there are workers to do them."""
+    left, heard = list(futures), time.monotonic()
+    while left := [future for future in left if not future.done()]:
+        with suppress(TimeoutError):
+            left[0].result(timeout=LOOK_SECONDS)
+        if living(client):
+            heard = time.monotonic()
+        elif time.monotonic() > heard + WORKER_SECONDS:
+            raise WorkersLost(NO_WORKER)
 
 
 def _ended(
     client: Any, futures: dict[Any, int], homes: dict[int, str]
 ) -> Iterator[tuple[Any, int]]:
     """Tasks for parts as they end; those of workers that went are cancelled, and end by that."""
-    distributed: Any = importlib.import_module("distributed")
-    pending = dict(futures)
+    pending, woken = dict(futures), threading.Event()
+    for future in pending:
+        future.add_done_callback(lambda _: woken.set())
     while pending:
-        with suppress(TimeoutError):
-            distributed.wait(list(pending), timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
+        woken.wait(LOOK_SECONDS)
+        woken.clear()
         done = [future for future in pending if future.done()]
         if not done:
             alive = living(client)

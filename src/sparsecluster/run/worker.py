@@ -4,8 +4,10 @@ tasks, so the scheduler has nothing to do with them."""
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 import time
+import traceback
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,9 +60,10 @@ class Missing:
 
 @dataclass(frozen=True)
 class Failed:
-    """What a part raised, as Dask tells it."""
+    """What a part raised, and where."""
 
-    told: dict[str, Any]
+    error: Exception
+    trace: str
 
 
 @dataclass(frozen=True)
@@ -133,17 +136,26 @@ async def _done(
         send_errand(worker.rpc, address, other, shared, merge)
         for address, other in errand.others.items()
     ]
-    found = [*await asyncio.gather(*here), *sum(await asyncio.gather(*there), [])]
+    found = list(await asyncio.gather(*here))
+    for some in await asyncio.gather(*there):
+        found += some
     return found if merge is None else await asyncio.to_thread(_merged, merge, found)
 
 
 def _outcome(request: Request, shared: dict[str, Any], n_threads: int) -> Outcome:
-    from distributed.core import error_message
-
     try:
         return answer(request, shared, n_threads)
     except Exception as error:
-        return Failed(error_message(error))
+        return Failed(_sendable(error), traceback.format_exc())
+
+
+def _sendable(error: Exception) -> Exception:
+    """An error as it can travel."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _merged(merge: Merge, found: list[Outcome]) -> list[Outcome]:
