@@ -102,7 +102,7 @@ def serve(dask_worker: Any) -> None:
 
     # Dask asks handlers for their names.
     async def sparsecluster_errand(errand: Errand, shared: Any, merge: Merge | None) -> Any:
-        return to_serialize(await _done(dask_worker, errand, shared, merge))
+        return {"found": to_serialize(await _done(dask_worker, errand, shared, merge))}
 
     dask_worker.handlers["sparsecluster_errand"] = sparsecluster_errand
 
@@ -116,11 +116,11 @@ async def send_errand(
     given = {"errand": errand, "shared": shared, "merge": merge}
     packed = {name: to_serialize(value) for name, value in given.items()}
     try:
-        found = await pool(address).sparsecluster_errand(**packed)
+        told = await pool(address).sparsecluster_errand(**packed)
     except OSError:  # of the connection: what a part raises comes as a `Failed`
-        found = None
+        told = None
     # None is also what another process says that has the address by now.
-    return [Lost(address)] if found is None else found
+    return [Lost(address)] if told is None else told["found"]
 
 
 async def _done(
