@@ -248,14 +248,9 @@ class KMeans(OnWorkers, MergingEstimator):
                 raise ValueError(f"{name} cannot be combined with executor.")
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        feature_names: Any = None,
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None,
         labels_file: Any = None,
-    ) -> KMeans:
+    ) -> KMeans:  # fmt: skip
         """Cluster the rows of X.
 
         Parameters
@@ -327,22 +322,19 @@ class KMeans(OnWorkers, MergingEstimator):
             self.seconds_ = {"embedding": embedded.seconds, **self.seconds_}
         return self
 
-    def _fit_remotely(
-        self, remote: RemoteRows, feature_names: Any, labels_file: Any, started: float
-    ) -> KMeans:
+    def _fit_remotely(self, remote: RemoteRows, names: Any, file: Any, started: float) -> KMeans:
         """Cluster rows that workers have."""
         rows = remote.described
         self._check_n_rows(rows)
-        names = check_feature_names(feature_names, rows.n_features)
+        names = check_feature_names(names, rows.n_features)
         task = remote.task(self.max_iter, self.tol, check_random_state(self.random_state))
-        # A checkpoint holds labels.
-        task = replace(task, takes_labels=labels_file is None or self.checkpoint is not None)
+        task = replace(task, takes_labels=file is None or self.checkpoint is not None)
         deciding = {name: getattr(self, name) for name in DECIDING}
         same_fit = {} if self.checkpoint is None else remote.fingerprint(deciding)
         self._enter_unread(rows)
         best = self._best_run(task, self.init, None, same_fit)
-        if labels_file is not None:
-            best = replace(best, labels=written_labels(remote, best.centers, labels_file))
+        if file is not None:
+            best = replace(best, labels=written_labels(remote, best.centers, file))
         self._remember(rows, names)
         self.objective_ = remote.objective(best.inertia)
         self._take(best, task, started)

@@ -43,7 +43,7 @@ class Task:
     run: int = 0  #: its number among the runs of a fit
     tell: Reporter | None = None  #: who hears how far an assignment within bounds is
     remote: RemoteRows | None = None  #: the rows, where workers have them
-    takes_labels: bool = True  #: whether the end of a run has labels
+    takes_labels: bool = True  #: whether the end of a run has labels, as checkpoints want
     space: str = "original"  #: of the rows; "embedded" where they are not those of the user
     #: centers as the user sees them
     shown: Callable[[sp.csr_array], Any] = lambda centers: centers

@@ -16,12 +16,12 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
 from sparsecluster.kmeans.loop import Task
+from sparsecluster.kmeans.merged import merge_measured
 from sparsecluster.kmeans.partition import (
     Arrays,
     Partition,
     check_fixed_point,
     column_stats_there,
-    merge_measured,
     packed,
     stats_of,
     totals_checksum,

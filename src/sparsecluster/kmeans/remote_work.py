@@ -10,15 +10,8 @@ import numpy as np
 
 from sparsecluster import _core
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
-from sparsecluster.kmeans.partition import (
-    Arrays,
-    merge_candidates,
-    merge_found,
-    merge_limbs,
-    merge_steps,
-    packed_core,
-    put_in_place,
-)
+from sparsecluster.kmeans.merged import merge_candidates, merge_found, merge_limbs, merge_steps
+from sparsecluster.kmeans.partition import Arrays, packed_core, put_in_place
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.work import kept_numbers
 

@@ -41,7 +41,7 @@ class DaskExecutor(Executor):
 
     def session(self, factory: Factory, specs: list[dict[str, Any]]) -> DaskSession:
         """A session with a part for each specification."""
-        return DaskSession(self.client, factory, specs)
+        return DaskSession(self.client, factory, specs, serving=self._serving)
 
     def close(self) -> None:
         """End the client and the cluster, if they were started here."""
@@ -61,14 +61,18 @@ class DaskExecutor(Executor):
         return found
 
     def _check_workers(self) -> None:
-        def version() -> str | None:  # by value: it has to run without the package, too
+        def version(dask_worker: Any) -> str | None:  # by value: it runs without the package, too
             try:
                 from sparsecluster.version import __version__
             except ImportError:
                 return None
+            from sparsecluster.run.worker import serve
+
+            serve(dask_worker)
             return __version__
 
         versions = everywhere(self.client, version)
+        self._serving = set(versions)
         for worker, told in versions.items():
             if told is None:
                 raise ValueError(

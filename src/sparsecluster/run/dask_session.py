@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future as PoolFuture
 from concurrent.futures import wait
 from contextlib import suppress
@@ -54,7 +54,14 @@ class WorkerTraceback(Exception):
 class DaskSession(Session):
     """The parts of a fit on the workers."""
 
-    def __init__(self, client: Any, factory: Factory, specs: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        factory: Factory,
+        specs: list[dict[str, Any]],
+        *,
+        serving: Collection[str] = (),
+    ) -> None:
         super().__init__(factory, specs)
         self.rebuilt = 0  #: parts that were restored, after their worker went
         self._client = client
@@ -62,7 +69,7 @@ class DaskSession(Session):
         self._turns = 0
         self._homes: dict[int, str] = {}  # the worker of each part
         self._made: set[int] = set()  # parts that answered before
-        self._serving: set[str] = set()  # workers that take errands
+        self._serving = set(serving)  # workers that take errands
         self._avoided: dict[str, float] = {}  # workers that were lost, and when
 
     @property
