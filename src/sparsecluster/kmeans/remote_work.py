@@ -11,7 +11,7 @@ import numpy as np
 from sparsecluster import _core
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
 from sparsecluster.kmeans.merged import merge_candidates, merge_found, merge_limbs, merge_steps
-from sparsecluster.kmeans.partition import Arrays, packed_core, put_in_place
+from sparsecluster.kmeans.partition import Arrays, packed_core, put_in_place, unpacked_core
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.work import kept_numbers
 
@@ -43,7 +43,9 @@ class RemoteWork:
         # What labels on the workers follow from: those of the start, or the last centers that were
         # sent and what was done after that.
         self._labels: list[Any] = [None] * self._session.n_parts
-        self._sent: _core.Centers | None = None
+        self._before_sent: _core.Centers | None = None  # the centers before the last step
+        self._sent: Arrays | None = None  # those of the last step that are others
+        self._all_anew = True  # whether all are
         self._moved: np.ndarray | None = None  # clusters whose centers are others since; None: all
         self._moves = NO_MOVES
         self._numbers: np.ndarray | None = None
@@ -63,8 +65,17 @@ class RemoteWork:
 
     def _recipe(self, part: int) -> Arrays:
         """What restores a partition as it is after the last turn."""
-        now = self._recipes(lambda: None if self._sent is None else packed_core(self._sent))
-        return {**(now(part) or {}), "before": self._before(part)}
+        return {**(self._recipes(self._all_sent)(part) or {}), "before": self._before(part)}
+
+    def _all_sent(self) -> Arrays | None:
+        """The centers that workers have."""
+        before, sent = self._before_sent, self._sent
+        if before is None or self._all_anew:
+            return sent
+        assert sent is not None
+        centers = before.copy()
+        put_in_place(centers, sent["clusters"], sent, self._remote.n_threads)
+        return packed_core(centers)
 
     def _recipes(self, sent: Callable[[], Arrays | None]) -> RecipeOf:
         """The recipes of labels by centers that were sent, and by what was done about empty
@@ -87,9 +98,9 @@ class RemoteWork:
 
     def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Found:
         """Give the rows their nearest centers; says what that took."""
-        moved = self._others(centers)
-        found = self._session.turn("step", {**moved, "shift": shift}, merge=merge_steps)
-        self._remember(centers, moved)
+        others = self._others(centers)
+        found = self._session.turn("step", {**others, "shift": shift}, merge=merge_steps)
+        self._remember(others)
         self._delta, self._sizes = found["delta"], found["sizes"]
         return Found(**merge_found([found]))
 
@@ -98,16 +109,16 @@ class RemoteWork:
         clusters = np.arange(centers.n_clusters) if self._moved is None else self._moved
         return {"clusters": clusters, **packed_core(centers, clusters)}
 
-    def _remember(self, centers: _core.Centers, moved: Arrays) -> None:
-        """Take centers for those that were sent; those before are known by what they differ in."""
-        before, clusters = self._sent, moved["clusters"]
-        if before is None or self._moved is None:
-            self._before = self._recipes(lambda: None if before is None else packed_core(before))
-            self._sent = centers.copy()
-        else:
-            old = packed_core(before, clusters)
-            self._before = self._recipes(lambda: packed_core(_replaced(before, clusters, old)))
-            put_in_place(before, clusters, moved, self._remote.n_threads)
+    def _remember(self, others: Arrays) -> None:
+        """Take these for what was sent last, beside what was sent before."""
+        before, last = self._before_sent, self._sent
+        if last is not None and (before is None or self._all_anew):
+            before = unpacked_core(last)
+        elif last is not None and before is not None:
+            # In its place, because no recipe is asked for until this is done.
+            put_in_place(before, last["clusters"], last, self._remote.n_threads)
+        self._before = self._recipes(lambda: None if before is None else packed_core(before))
+        self._before_sent, self._sent, self._all_anew = before, others, self._moved is None
         self._moves, self._numbers, self._moved = NO_MOVES, None, np.zeros(0, dtype=np.int64)
 
     def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
@@ -161,10 +172,3 @@ class RemoteWork:
 
     def finish(self) -> None:
         """Let go of what only further iterations need: labels stay until they are read."""
-
-
-def _replaced(centers: _core.Centers, clusters: np.ndarray, others: Arrays) -> _core.Centers:
-    """A copy with others in the place of some."""
-    copy = centers.copy()
-    put_in_place(copy, clusters, others, 1)
-    return copy
