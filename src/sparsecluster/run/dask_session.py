@@ -161,10 +161,10 @@ class DaskSession(Session):
         finally:  # also where the caller is interrupted
             for one in pending:
                 one.cancel()
-        for one in found:
-            if isinstance(one, Failed):
-                raise one.error from WorkerTraceback(one.trace)
-        return found, gone | {one.address for one in found if isinstance(one, Lost)}
+        for outcome in found:
+            if isinstance(outcome, Failed):
+                raise outcome.error from WorkerTraceback(outcome.trace)
+        return found, gone | {outcome.address for outcome in found if isinstance(outcome, Lost)}
 
     def _delivered(self, parts: set[int]) -> set[str]:
         """Have Dask bring parts the blocks that they are made of, if any; workers that went."""

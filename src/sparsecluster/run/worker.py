@@ -4,6 +4,7 @@ tasks, so the scheduler has nothing to do with them."""
 from __future__ import annotations
 
 import asyncio
+import importlib
 import pickle
 import threading
 import time
@@ -98,11 +99,10 @@ _guard = threading.Lock()
 
 def serve(dask_worker: Any) -> None:
     """Have a worker take errands."""
-    from distributed.protocol import to_serialize
 
     # Dask asks handlers for their names.
     async def sparsecluster_errand(errand: Errand, shared: Any, merge: Merge | None) -> Any:
-        return {"found": to_serialize(await _done(dask_worker, errand, shared, merge))}
+        return {"found": _in_frames(await _done(dask_worker, errand, shared, merge))}
 
     dask_worker.handlers["sparsecluster_errand"] = sparsecluster_errand
 
@@ -111,16 +111,20 @@ async def send_errand(
     pool: Any, address: str, errand: Errand, shared: dict[str, Any], merge: Merge | None
 ) -> list[Outcome]:
     """What comes of an errand, over a connection of a pool."""
-    from distributed.protocol import to_serialize
-
     given = {"errand": errand, "shared": shared, "merge": merge}
-    packed = {name: to_serialize(value) for name, value in given.items()}
+    packed = {name: _in_frames(value) for name, value in given.items()}
     try:
         told = await pool(address).sparsecluster_errand(**packed)
     except OSError:  # of the connection: what a part raises comes as a `Failed`
         told = None
     # None is also what another process says that has the address by now.
     return [Lost(address)] if told is None else told["found"]
+
+
+def _in_frames(value: Any) -> Any:
+    """A value as Dask sends it: arrays without a copy."""
+    protocol: Any = importlib.import_module("distributed.protocol")
+    return protocol.to_serialize(value)
 
 
 async def _done(
