@@ -163,6 +163,33 @@ def test_worker_killed_while_predicting_changes_nothing(client, store):
     assert np.array_equal(labels, estimator.labels_)
 
 
+def test_killed_worker_with_blocks_changes_nothing(client):
+    import dask
+
+    def kill(record):
+        if record.iteration == 2:
+            os.kill(some_process(client), signal.SIGKILL)
+
+    given = {"init": X[:20]}
+    blocks = [dask.delayed(X[begin : begin + 500]) for begin in range(0, 1500, 500)]
+    remote = KMeans(20, executor=client, callback=kill, **given).fit(blocks)
+    assert_same_fit(KMeans(20, **given).fit(X), remote)
+
+
+def test_blocks_that_are_gone_with_their_worker_are_said(client):
+    blocks = [client.scatter(X[begin : begin + 500]) for begin in range(0, 1500, 500)]
+    client.wait_for_workers(3, timeout=60)
+
+    def kill(record):
+        if record.iteration == 2:
+            for process in process_ids(client).values():
+                os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(WorkersLost, match="what is scattered is gone"):
+        KMeans(20, init=X[:20], executor=client, callback=kill).fit(blocks)
+    client.wait_for_workers(3, timeout=60)
+
+
 def test_rows_that_kill_every_worker_are_named(client, monkeypatch):
     class Deadly:  # by value: workers do not have this file
         def __init__(self, spec, n_threads):

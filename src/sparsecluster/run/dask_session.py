@@ -178,15 +178,16 @@ class DaskSession(Session):
             futures[self._client.submit(deliver, *given, key=key, workers=home)] = number
         gone: set[str] = set()
         for future, number in _ended(self._client, futures, self._homes):
-            if future.status == "error" and not _died(future):
-                future.result()  # which raises
-            if future.status != "finished":
+            if not future.done() or _died(future):
+                future.cancel(force=True)
                 gone.add(self._homes[number])
-        if gone and gone <= living(self._client):
-            raise WorkersLost(
-                "Dask lost blocks of X that it cannot make again: what is scattered is gone with "
-                "its worker."
-            )
+            elif future.status == "error":
+                future.result()  # which raises
+            elif future.status != "finished":
+                raise WorkersLost(
+                    "Dask lost blocks of X that it cannot make again: what is scattered is gone "
+                    "with its worker."
+                )
         return gone
 
     # --- who has which part -------------------------------------------------------------------
@@ -272,7 +273,7 @@ def await_tasks(client: Any, futures: Sequence[Any]) -> None:
 def _ended(
     client: Any, futures: dict[Any, int], homes: dict[int, str]
 ) -> Iterator[tuple[Any, int]]:
-    """Tasks for parts as they end; those of workers that went are cancelled, and end by that."""
+    """Tasks for parts as they end, or as their workers go."""
     pending, woken = dict(futures), threading.Event()
     for future in pending:
         future.add_done_callback(lambda _: woken.set())
@@ -283,8 +284,6 @@ def _ended(
         if not done:
             alive = living(client)
             done = [future for future, number in pending.items() if homes[number] not in alive]
-            for future in done:
-                future.cancel(force=True)
         for future in done:
             yield future, pending.pop(future)
 
@@ -293,7 +292,7 @@ def _died(future: Any) -> bool:
     """Whether a task failed because its worker did."""
     from distributed import KilledWorker
 
-    return isinstance(future.exception(), KilledWorker)
+    return future.status == "error" and isinstance(future.exception(), KilledWorker)
 
 
 def living(client: Any, *, silent: bool = False) -> set[str]:
