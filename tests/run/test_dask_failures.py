@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -177,20 +178,20 @@ def test_killed_worker_with_blocks_changes_nothing(client):
 
 
 def test_blocks_that_are_gone_with_their_worker_are_said(client):
-    blocks = [client.scatter(X[begin : begin + 500]) for begin in range(0, 1500, 500)]
-    client.wait_for_workers(3, timeout=60)
+    holder = min(client.run(os.getpid))
+    process = client.run(os.getpid, workers=[holder])[holder]
+    blocks = [client.scatter(X[begin : begin + 500], workers=[holder]) for begin in (0, 500, 1000)]
 
     def kill(record):
         if record.iteration == 2:
-            for process in process_ids(client).values():
-                os.kill(process, signal.SIGKILL)
+            os.kill(process, signal.SIGKILL)
 
     with pytest.raises(WorkersLost, match="what is scattered is gone"):
         KMeans(20, init=X[:20], executor=client, callback=kill).fit(blocks)
     client.wait_for_workers(3, timeout=60)
 
 
-def test_rows_that_kill_every_worker_are_named(client, monkeypatch):
+def test_rows_that_kill_every_worker_are_named(monkeypatch):
     class Deadly:  # by value: workers do not have this file
         def __init__(self, spec, n_threads):
             self._deadly = spec["begin"] == 10
@@ -208,8 +209,14 @@ def test_rows_that_kill_every_worker_are_named(client, monkeypatch):
 
     monkeypatch.setattr(dask_session, "MOST_LOSSES", 4)
     specs = [{"begin": 10 * part, "end": 10 * part + 10} for part in range(4)]
-    session = DaskSession(client, Deadly, specs)
-    with pytest.raises(WorkersLost, match="Rows 10 to 19 lost their worker 4 times"):
-        session.turn("work")
-    session.close()
-    client.wait_for_workers(3, timeout=60)
+    # Workers of its own: a nanny gives up where they die too fast.
+    with (
+        local_cluster(3) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(3, timeout=60)
+        with (
+            closing(DaskSession(client, Deadly, specs)) as session,
+            pytest.raises(WorkersLost, match="Rows 10 to 19 lost their worker 4 times"),
+        ):
+            session.turn("work")
