@@ -7,6 +7,7 @@
 #include "bindings/bindings.hpp"
 #include "core/exact.hpp"
 #include "core/metric.hpp"
+#include "core/parallel.hpp"
 #include "index/lookup.hpp"
 #include "index/roofline.hpp"
 #include "kmeans/projection.hpp"
@@ -15,22 +16,42 @@ namespace sparsecluster {
 
 namespace {
 
-// Row k of these arrays, without zeros.
+void drop_zeros(Center& center) {
+    size_t kept = 0;
+    for (size_t e = 0; e < center.values.size(); ++e) {
+        if (center.values[e] == 0) continue;
+        center.features[kept] = center.features[e];
+        center.values[kept++] = center.values[e];
+    }
+    center.features.resize(kept);
+    center.values.resize(kept);
+}
+
+// Makes a center of row k of these arrays, without zeros, in the memory that it has.
 template <class P, class I>
-Center center_from(const In<P>& indptr, const In<I>& indices, const In<double>& values, int64_t k, int64_t n_features) {
+void fill_center(Center& center, const In<P>& indptr, const In<I>& indices, const In<double>& values, int64_t k,
+                 int64_t n_features) {
     const int64_t begin = indptr.data()[k], end = indptr.data()[k + 1];
     require(0 <= begin && begin <= end && end <= int64_t(values.size()), "inconsistent CSR arrays");
-    Center center;
+    const I* features = indices.data();
+    bool ascending = true, zeros = false;
     for (int64_t p = begin; p < end; ++p) {
-        const int64_t feature = indices.data()[p];
-        require(feature >= 0 && feature < n_features && (p == begin || feature > int64_t(indices.data()[p - 1])),
-                "the features of a center must be ascending and in range");
-        if (values.data()[p] == 0) continue;
-        center.features.push_back(int32_t(feature));
-        center.values.push_back(values.data()[p]);
+        ascending &= p == begin || features[p] > features[p - 1];
+        zeros |= values.data()[p] == 0;
     }
+    require(ascending && (begin == end || (features[begin] >= 0 && int64_t(features[end - 1]) < n_features)),
+            "the features of a center must be ascending and in range");
+    center.features.assign(features + begin, features + end);
+    center.values.assign(values.data() + begin, values.data() + end);
+    if (zeros) drop_zeros(center);
     center.compute_norm();
     require(std::isfinite(center.norm2), "a center is not finite");
+}
+
+template <class P, class I>
+Center center_from(const In<P>& indptr, const In<I>& indices, const In<double>& values, int64_t k, int64_t n_features) {
+    Center center;
+    fill_center(center, indptr, indices, values, k, n_features);
     return center;
 }
 
@@ -40,7 +61,7 @@ std::unique_ptr<Centers> centers_from_csr(In<int64_t> indptr, In<int32_t> indice
     auto centers = std::make_unique<Centers>();
     centers->n_features = n_features;
     for (size_t k = 0; k + 1 < indptr.size(); ++k)
-        centers->items.push_back(center_from(indptr, indices, values, int64_t(k), n_features));
+        fill_center(centers->items.emplace_back(), indptr, indices, values, int64_t(k), n_features);
     return centers;
 }
 
@@ -72,20 +93,6 @@ void bind_look_up(nb::module_& m) {
           "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a, "most_entries"_a);
 }
 
-std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers& centers) {
-    std::vector<int64_t> indptr(1, 0);
-    std::vector<int32_t> indices;
-    std::vector<double> values;
-    indices.reserve(centers.nnz());
-    values.reserve(centers.nnz());
-    for (const Center& center : centers.items) {
-        indices.insert(indices.end(), center.features.begin(), center.features.end());
-        values.insert(values.end(), center.values.begin(), center.values.end());
-        indptr.push_back(int64_t(indices.size()));
-    }
-    return {to_numpy(std::move(indptr)), to_numpy(std::move(indices)), to_numpy(std::move(values))};
-}
-
 void check_clusters(const In<int64_t>& clusters, const Centers& centers) {
     for (size_t c = 0; c < clusters.size(); ++c)
         require(clusters.data()[c] >= 0 && clusters.data()[c] < centers.size(), "there is no such center");
@@ -99,22 +106,35 @@ Centers some_centers(const Centers& centers, In<int64_t> clusters) {
     return some;
 }
 
-// Puts others in the place of some.
-void replace_centers(Centers& centers, In<int64_t> clusters, const Centers& others) {
-    check_clusters(clusters, centers);
-    require(int64_t(clusters.size()) == others.size() && centers.n_features == others.n_features,
-            "centers do not fit those that they replace");
-    for (size_t c = 0; c < clusters.size(); ++c) centers.items[clusters.data()[c]] = others.items[c];
+// All centers, or those of some clusters.
+std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers& centers,
+                                                                   std::optional<In<int64_t>> clusters) {
+    if (clusters) check_clusters(*clusters, centers);
+    const int64_t n_centers = clusters ? int64_t(clusters->size()) : centers.size();
+    const auto item = [&](int64_t c) -> const Center& { return centers.items[clusters ? clusters->data()[c] : c]; };
+    std::vector<int64_t> indptr(1, 0);
+    for (int64_t c = 0; c < n_centers; ++c) indptr.push_back(indptr.back() + item(c).size());
+    std::vector<int32_t> indices;
+    std::vector<double> values;
+    indices.reserve(indptr.back());
+    values.reserve(indptr.back());
+    for (int64_t c = 0; c < n_centers; ++c) {
+        indices.insert(indices.end(), item(c).features.begin(), item(c).features.end());
+        values.insert(values.end(), item(c).values.begin(), item(c).values.end());
+    }
+    return {to_numpy(std::move(indptr)), to_numpy(std::move(indices)), to_numpy(std::move(values))};
 }
 
-// The clusters whose centers are not those that they were.
-Out<int64_t> changed_centers(const Centers& centers, const Centers& before) {
-    require(centers.size() == before.size(), "other clusters");
-    std::vector<int64_t> changed;
-    for (int64_t k = 0; k < centers.size(); ++k)
-        if (centers.items[k].features != before.items[k].features || centers.items[k].values != before.items[k].values)
-            changed.push_back(k);
-    return to_numpy(std::move(changed));
+// Puts others, in CSR, in the place of some, and in their memory.
+void replace_centers(Centers& centers, In<int64_t> clusters, In<int64_t> indptr, In<int32_t> indices,
+                     In<double> values, int n_threads) {
+    check_clusters(clusters, centers);
+    require(indptr.size() == clusters.size() + 1 && indices.size() == values.size(),
+            "centers do not fit those that they replace");
+    const GilReleased released;
+    parallel_blocks(int64_t(clusters.size()), n_threads, [&](int64_t c, int) {
+        fill_center(centers.items[clusters.data()[c]], indptr, indices, values, c, centers.n_features);
+    });
 }
 
 Projection projection_of(const std::string& name) {
@@ -189,10 +209,9 @@ void bind_centers(nb::module_& m) {
     bind_look_up<int64_t>(m);
     nb::class_<Centers>(m, "Centers")
         .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
-        .def("to_csr", &centers_to_csr)
+        .def("to_csr", &centers_to_csr, "clusters"_a = nb::none())
         .def("some", &some_centers, "clusters"_a)
-        .def("replace", &replace_centers, "clusters"_a, "others"_a)
-        .def("changed_from", &changed_centers, "before"_a)
+        .def("replace", &replace_centers, "clusters"_a, "indptr"_a, "indices"_a, "values"_a, "n_threads"_a)
         .def("copy", [](const Centers& self) { return self; })
         .def("limited",
              [](const Centers& self, const CenterLimit& limit, const std::string& metric) {

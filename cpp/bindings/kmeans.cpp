@@ -89,8 +89,8 @@ DeltaArrays arrays_of(SumDelta delta) {
     return {delta.moved,
             to_numpy(std::move(delta.begin)),
             to_numpy(std::move(delta.features)),
-            to_numpy(std::vector<int64_t>(delta.sums.coarse())),
-            to_numpy(std::vector<int64_t>(delta.sums.fine())),
+            to_numpy(delta.sums.take_coarse()),
+            to_numpy(delta.sums.take_fine()),
             to_numpy(std::move(weights))};
 }
 

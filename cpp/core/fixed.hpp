@@ -32,6 +32,7 @@ public:
         coarse_.clear();
         fine_.clear();
     }
+    void reserve(size_t size) { coarse_.reserve(size); }
     void push_back(const FixedSum& sum) {
         if (fine_.empty() && sum.fine != 0) fine_.resize(coarse_.size(), 0);
         if (sum.fine != 0 || !fine_.empty()) fine_.push_back(sum.fine);
@@ -103,6 +104,8 @@ public:
     // The two parts, to be sent and received; `fine` is empty where it is all zero.
     const std::vector<int64_t>& coarse() const { return coarse_; }
     const std::vector<int64_t>& fine() const { return fine_; }
+    std::vector<int64_t> take_coarse() { return std::move(coarse_); }
+    std::vector<int64_t> take_fine() { return std::move(fine_); }
     FixedSums() = default;
     FixedSums(std::vector<int64_t> coarse, std::vector<int64_t> fine)
         : coarse_(std::move(coarse)), fine_(std::move(fine)) {}

@@ -323,6 +323,10 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
         });
     });
     delta.begin.assign(1, 0);
+    size_t n_entries = 0;
+    for (const auto& some : features) n_entries += some.size();
+    delta.features.reserve(n_entries);
+    delta.sums.reserve(n_entries);
     for (int64_t k = 0; k < n_clusters_; ++k) {
         delta.features.insert(delta.features.end(), features[k].begin(), features[k].end());
         delta.sums.append(sums[k], 0, sums[k].size());

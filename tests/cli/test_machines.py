@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.machines import local_cluster
 
-from sparsecluster import BisectingKMeans, KMeans, convert
+from sparsecluster import BisectingKMeans, KMeans, convert, load_model
 from sparsecluster.cli import app
 from sparsecluster.run import dask as run_dask
 
@@ -66,10 +66,14 @@ def test_workers_seed_and_predict(tmp_path, monkeypatch, capsys):
     with local_cluster(1, processes=False) as cluster:
         there = ["--dask", cluster.scheduler_address]
         app.meta(["predict", "model", "rows.store", "-o", "labels.npy", *there])
+        fit = ["fit", "rows.store", "-k", "2", "--seed", "0", *there]
+        app.meta([*fit, "--labels", "fitted.npy", "--model", "fitted"])
         capsys.readouterr()
         app.meta([*seed, *there])
     assert capsys.readouterr().out == here
     assert np.array_equal(np.load("labels.npy"), fitted.labels_)
+    assert np.array_equal(np.load("fitted.npy"), fitted.labels_)
+    assert np.array_equal(load_model("fitted").labels_, fitted.labels_)
 
 
 def test_no_scheduler_is_a_line(refused, monkeypatch):

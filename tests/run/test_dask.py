@@ -39,7 +39,6 @@ def test_single_worker_of_its_own_changes_nothing(store):
 
 def test_answers_merged_on_workers_change_nothing(client, store, monkeypatch):
     monkeypatch.setattr(dask_session, "FAN_IN", 2)
-    monkeypatch.setattr(dask_session, "INLINE_BYTES", 0)
     remote = KMeans(20, random_state=0, executor=client).fit(store)
     assert_same_fit(KMeans(20, random_state=0).fit(store), remote)
 
@@ -60,6 +59,26 @@ def test_labels_are_written_by_workers(client, store, tmp_path):
     assert np.array_equal(np.load(tmp_path / "there.npy"), fitted.labels_)
     with pytest.raises(ValueError, match="labels are written as"):
         fitted.write_labels(store, tmp_path / "labels.txt")
+
+
+@pytest.mark.parametrize("options", [{}, {"n_init": 2, "init": "random"}, {"max_iter": 3}])
+def test_labels_of_a_fit_are_written_by_workers(store, tmp_path, monkeypatch, options):
+    def never(self):
+        raise AssertionError("labels travel")
+
+    here = KMeans(20, random_state=0, **options).fit(store)
+    monkeypatch.setattr(Partition, "labels", never)
+    there = KMeans(20, random_state=0, executor=LocalExecutor(3), **options)
+    assert_same_fit(here, there.fit(store, labels_file=tmp_path / "labels.npy"))
+    assert isinstance(there.labels_, np.memmap)
+    assert np.array_equal(np.load(tmp_path / "labels.npy"), here.labels_)
+
+
+def test_labels_file_is_checked_before_the_fit(store, tmp_path):
+    with pytest.raises(ValueError, match="labels_file needs executor"):
+        KMeans(5).fit(store, labels_file=tmp_path / "labels.npy")
+    with pytest.raises(ValueError, match="labels are written as"):
+        KMeans(5, executor=LocalExecutor(1)).fit(store, labels_file=tmp_path / "labels.txt")
 
 
 def test_labels_that_a_worker_cannot_write_do_not_appear(store, tmp_path, monkeypatch):

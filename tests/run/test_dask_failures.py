@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -163,7 +164,34 @@ def test_worker_killed_while_predicting_changes_nothing(client, store):
     assert np.array_equal(labels, estimator.labels_)
 
 
-def test_rows_that_kill_every_worker_are_named(client, monkeypatch):
+def test_killed_worker_with_blocks_changes_nothing(client):
+    import dask
+
+    def kill(record):
+        if record.iteration == 2:
+            os.kill(some_process(client), signal.SIGKILL)
+
+    given = {"init": X[:20]}
+    blocks = [dask.delayed(X[begin : begin + 500]) for begin in range(0, 1500, 500)]
+    remote = KMeans(20, executor=client, callback=kill, **given).fit(blocks)
+    assert_same_fit(KMeans(20, **given).fit(X), remote)
+
+
+def test_blocks_that_are_gone_with_their_worker_are_said(client):
+    holder = min(client.run(os.getpid))
+    process = client.run(os.getpid, workers=[holder])[holder]
+    blocks = [client.scatter(X[begin : begin + 500], workers=[holder]) for begin in (0, 500, 1000)]
+
+    def kill(record):
+        if record.iteration == 2:
+            os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(WorkersLost, match="what is scattered is gone"):
+        KMeans(20, init=X[:20], executor=client, callback=kill).fit(blocks)
+    client.wait_for_workers(3, timeout=60)
+
+
+def test_rows_that_kill_every_worker_are_named(monkeypatch):
     class Deadly:  # by value: workers do not have this file
         def __init__(self, spec, n_threads):
             self._deadly = spec["begin"] == 10
@@ -181,8 +209,14 @@ def test_rows_that_kill_every_worker_are_named(client, monkeypatch):
 
     monkeypatch.setattr(dask_session, "MOST_LOSSES", 4)
     specs = [{"begin": 10 * part, "end": 10 * part + 10} for part in range(4)]
-    session = DaskSession(client, Deadly, specs)
-    with pytest.raises(WorkersLost, match="Rows 10 to 19 lost their worker 4 times"):
-        session.turn("work")
-    session.close()
-    client.wait_for_workers(3, timeout=60)
+    # Workers of its own: a nanny gives up where they die too fast.
+    with (
+        local_cluster(3) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(3, timeout=60)
+        with (
+            closing(DaskSession(client, Deadly, specs)) as session,
+            pytest.raises(WorkersLost, match="Rows 10 to 19 lost their worker 4 times"),
+        ):
+            session.turn("work")

@@ -12,7 +12,7 @@ from support.machines import ForgetfulExecutor, assert_same_fit, sparse_rows, st
 
 from sparsecluster import KMeans, SphericalKMeans, _core
 from sparsecluster.rows.rows import as_rows
-from sparsecluster.run.local import LocalExecutor
+from sparsecluster.run.local import LocalExecutor, LocalSession
 
 X = sparse_rows()
 FAR = sp.csr_array(np.vstack([X[:5].toarray(), 50.0 + np.arange(15 * 300).reshape(15, 300) % 97]))
@@ -45,6 +45,29 @@ def test_partitions_change_nothing(store, estimator, start, weighted):
     for n_parts in (1, 5):
         parts = estimator(20, random_state=0, executor=LocalExecutor(n_parts), **start)
         assert_same_fit(whole, fitted(parts, store, sample_weight=weights))
+
+
+def test_only_centers_that_moved_are_sent(store):
+    sent = []
+
+    class Watched(LocalSession):
+        def _called(self, call):
+            if call.method == "step":
+                sent.append(call.shared["clusters"])
+            return super()._called(call)
+
+    class Watching(LocalExecutor):
+        def session(self, factory, specs):
+            return Watched(factory, specs, 1)
+
+    centers = [X[:20].toarray()]
+    keep = {"callback": lambda record: centers.append(record.centers().toarray())}
+    KMeans(20, init=X[:20], tol=0, executor=Watching(3), **keep).fit(store)
+    assert np.array_equal(sent[0], np.arange(20))
+    assert len(sent[-1]) < 20
+    for clusters, before, after in zip(sent[1:], centers, centers[1:], strict=False):
+        moved = np.flatnonzero((before != after).any(axis=1))
+        assert set(moved) <= set(clusters)
 
 
 def test_clusters_that_nothing_can_fill_go(tmp_path):

@@ -97,6 +97,7 @@ def fit(
     check_ending(labels)
     given = chosen(clustering, minibatch=minibatch)
     executor = machines.executor
+    by_workers = executor is not None and labels is not None and labels.endswith(".npy")
     if minibatch:
         machines.refuse_with("--minibatch")
     centers = init if Path(init).suffix in (".npz", ".npy") else None
@@ -133,10 +134,11 @@ def fit(
             n_runs = 1 if minibatch else estimator.n_starts
             shown = Iterations(show, rows.n_rows, n_runs, estimator.max_iter)
             estimator.callback = shown if screen.shows_progress else None
-            estimator.fit(rows)
+            estimator.fit(rows, **({"labels_file": labels} if by_workers else {}))
         estimator.callback = None
     seconds = time.perf_counter() - started
-    write_results(estimator, rows, model=model, labels=labels, join=join)
+    here = None if by_workers else labels
+    write_results(estimator, rows, model=model, labels=here, join=join)
     screen.result(
         {
             "rows": rows.n_rows,

@@ -31,12 +31,11 @@ from sparsecluster.evaluation.labelling import (
 from sparsecluster.evaluation.silhouette_values import mean_of_limbs, mean_terms, silhouettes
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.elsewhere import own_parts, part_rows, rows_elsewhere
+from sparsecluster.kmeans.merged import merge_limbs, merge_ranges
 from sparsecluster.kmeans.partition import (
     Arrays,
     check_fixed_point,
     column_stats_there,
-    merge_limbs,
-    merge_ranges,
     packed,
     stats_of,
     unpacked,

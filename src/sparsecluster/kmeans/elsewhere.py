@@ -123,6 +123,7 @@ class Blocks(RowsElsewhere):
 
     def __init__(self, found: FoundBlocks, executor: Executor, X: Any) -> None:
         blocks, heights, width = found
+        executor.check_blocks(blocks)
         if width is None or any(height is None for height in heights):
             shapes = executor.of_each(_shape, blocks)
             heights, widths = [shape[0] for shape in shapes], {shape[1] for shape in shapes}

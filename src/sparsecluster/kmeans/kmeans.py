@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sparsecluster.kmeans.embedded import FINISHES, EmbeddedFit, check_embedding
 from sparsecluster.kmeans.keeping import keeping
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.merging import MergingEstimator
-from sparsecluster.kmeans.on_workers import OnWorkers
+from sparsecluster.kmeans.on_workers import OnWorkers, written_labels
 from sparsecluster.kmeans.remote import PartSetting, RemoteRows, open_rows
 from sparsecluster.kmeans.runs import DECIDING, Runs, warn_unless_converged
 from sparsecluster.kmeans.state import RunState
@@ -247,8 +248,9 @@ class KMeans(OnWorkers, MergingEstimator):
                 raise ValueError(f"{name} cannot be combined with executor.")
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None
-    ) -> KMeans:
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, feature_names: Any = None,
+        labels_file: Any = None,
+    ) -> KMeans:  # fmt: skip
         """Cluster the rows of X.
 
         Parameters
@@ -263,13 +265,17 @@ class KMeans(OnWorkers, MergingEstimator):
             Weights of the rows, not negative.
         feature_names : sequence of str, optional
             Names of the columns, for :meth:`top_terms`.
+        labels_file : str or path, optional
+            With `executor`, a file ``*.npy`` that all workers see: they write the labels there, and
+            `labels_` is mapped from it, so that no process holds all of them.
         """
         started = time.perf_counter()
         self.check_parameters()
+        self._check_labels_file(labels_file)
         if self.executor is not None:
             with open_rows(X, self.executor, PartSetting.of(self, self.metric)) as remote:
                 remote.measure(sample_weight)
-                return self._fit_remotely(remote, feature_names, started)
+                return self._fit_remotely(remote, feature_names, labels_file, started)
         rows = self._rows_to_fit(X)
         bounds = sizes.bounds_of(self.size_min, self.size_max, rows.n_rows, self.n_clusters)
         weights = check_weights(sample_weight, rows)
@@ -316,16 +322,19 @@ class KMeans(OnWorkers, MergingEstimator):
             self.seconds_ = {"embedding": embedded.seconds, **self.seconds_}
         return self
 
-    def _fit_remotely(self, remote: RemoteRows, feature_names: Any, started: float) -> KMeans:
+    def _fit_remotely(self, remote: RemoteRows, names: Any, file: Any, started: float) -> KMeans:
         """Cluster rows that workers have."""
         rows = remote.described
         self._check_n_rows(rows)
-        names = check_feature_names(feature_names, rows.n_features)
+        names = check_feature_names(names, rows.n_features)
         task = remote.task(self.max_iter, self.tol, check_random_state(self.random_state))
+        task = replace(task, takes_labels=file is None or self.checkpoint is not None)
         deciding = {name: getattr(self, name) for name in DECIDING}
         same_fit = {} if self.checkpoint is None else remote.fingerprint(deciding)
         self._enter_unread(rows)
         best = self._best_run(task, self.init, None, same_fit)
+        if file is not None:
+            best = replace(best, labels=written_labels(remote, best.centers, file))
         self._remember(rows, names)
         self.objective_ = remote.objective(best.inertia)
         self._take(best, task, started)

@@ -43,6 +43,7 @@ class Task:
     run: int = 0  #: its number among the runs of a fit
     tell: Reporter | None = None  #: who hears how far an assignment within bounds is
     remote: RemoteRows | None = None  #: the rows, where workers have them
+    takes_labels: bool = True  #: whether the end of a run has labels, as checkpoints want
     space: str = "original"  #: of the rows; "embedded" where they are not those of the user
     #: centers as the user sees them
     shown: Callable[[sp.csr_array], Any] = lambda centers: centers
@@ -144,11 +145,11 @@ class Loop:
         self.near = record.shift <= self.task.tolerance
         return record
 
-    def state(self) -> RunState:
+    def state(self, *, labels: bool = True) -> RunState:
         """What the run can resume from, which stays as it is when the run continues."""
         return RunState(
             centers=centers_.from_core(self.centers),
-            labels=self.labels.copy(),
+            labels=self.labels.copy() if labels else None,
             basis=self._work.basis,
             history=list(self.history),
             seeding_seconds=self._seeding_seconds,
@@ -176,7 +177,7 @@ class Loop:
         inertia = self._work.cost(self.centers, n_rows)
         self._work.finish()  # whose memory is needed for the copy of the centers
         return replace(
-            self.state(),
+            self.state(labels=self.task.takes_labels),
             inertia=inertia,
             finished=True,
             converged=self.settled or self.near,

@@ -56,8 +56,7 @@ class OnWorkers(CenterEstimator):
         path : str or path
             The file, ``*.npy``.
         """
-        if Path(path).suffix != ".npy":
-            raise ValueError(f"{path}: labels are written as .npy.")
+        _check_npy(path)
         with ExitStack() as opened:
             if self.executor is None or not is_elsewhere(X):
                 labels = self.predict(X)
@@ -65,9 +64,15 @@ class OnWorkers(CenterEstimator):
                     np.save(file, labels)
                 return len(labels)
             remote = opened.enter_context(self._there(X))
-            partial = opened.enter_context(atomic_file(path))
-            remote.write_nearest(sp.csr_array(self.cluster_centers_), partial)
-            return remote.n_rows
+            return len(written_labels(remote, sp.csr_array(self.cluster_centers_), path))
+
+    def _check_labels_file(self, path: Any) -> None:
+        """Refuse a file that no worker could write."""
+        if path is None:
+            return
+        if self.executor is None:
+            raise ValueError("labels_file needs executor: without one, save labels_.")
+        _check_npy(path)
 
     @contextmanager
     def _there(self, X: Any) -> Iterator[RemoteRows]:
@@ -91,3 +96,15 @@ class OnWorkers(CenterEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: of a Client the address of its scheduler."""
         return {**super().__getstate__(), "executor": told_to_others(self.executor)}
+
+
+def written_labels(remote: RemoteRows, centers: sp.csr_array, path: Any) -> np.ndarray:
+    """The nearest center of each row, from a file that the workers write."""
+    with atomic_file(path) as partial:
+        remote.write_nearest(centers, partial)
+    return np.load(path, mmap_mode="r")
+
+
+def _check_npy(path: Any) -> None:
+    if Path(path).suffix != ".npy":
+        raise ValueError(f"{path}: labels are written as .npy.")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import warnings
 import zlib
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nearest_labels
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
+from sparsecluster.kmeans.merged import merge_limbs, merge_totals
 from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.rows.metric import metric_of
@@ -40,6 +40,27 @@ def packed(centers: sp.csr_array) -> Arrays:
         "data": centers.data,
         "shape": centers.shape,
     }
+
+
+def packed_core(centers: _core.Centers, clusters: np.ndarray | None = None) -> Arrays:
+    """Centers of the core, or some of them, in the same way."""
+    indptr, indices, data = centers.to_csr(clusters)
+    shape = (len(indptr) - 1, centers.n_features)
+    return {"indptr": indptr, "indices": indices, "data": data, "shape": shape}
+
+
+def unpacked_core(arrays: Arrays) -> _core.Centers:
+    """Back to the core."""
+    return _core.Centers.from_csr(
+        arrays["indptr"], arrays["indices"], arrays["data"], arrays["shape"][1]
+    )
+
+
+def put_in_place(
+    centers: _core.Centers, clusters: np.ndarray, others: Arrays, n_threads: int
+) -> None:
+    """Put centers as they travel in the place of some."""
+    centers.replace(clusters, others["indptr"], others["indices"], others["data"], n_threads)
 
 
 def unpacked(arrays: Arrays) -> sp.csr_array:
@@ -185,11 +206,10 @@ class Partition:
         What the new labels add to the sums, and the sizes of the clusters.
         """
         self._before = self._labels.copy()
-        others = centers_.to_core(unpacked(moved))
         if self._centers is None:
-            self._centers = others
+            self._centers = unpacked_core(moved)
         else:
-            self._centers.replace(clusters, others)
+            put_in_place(self._centers, clusters, moved, self._setting.n_threads)
         found = self._assigner.assign(self._centers, shift, self._labels)
         return {
             "distances": found.distances,
@@ -227,10 +247,13 @@ class Partition:
 
     def cost(self, clusters: np.ndarray, **moved: Any) -> np.ndarray:
         """The squared distances of the rows to their centers, as an exact sum."""
-        core = centers_.to_core(unpacked(moved))
-        if self._centers is not None:
-            others, core = core, self._centers.copy()
-            core.replace(clusters, others)
+        if self._centers is None:
+            core = unpacked_core(moved)
+        elif len(clusters):
+            core = self._centers.copy()
+            put_in_place(core, clusters, moved, self._setting.n_threads)
+        else:
+            core = self._centers
         setting = self._setting
         return _core.own_cost_limbs(
             self._rows.core, core, self._labels, setting.weights, setting.n_threads
@@ -275,7 +298,7 @@ class Partition:
             if recipe["labels"] is not None:
                 self._labels = np.array(recipe["labels"], dtype=np.int32)
         else:
-            self._centers = centers_.to_core(unpacked(recipe["centers"]))
+            self._centers = unpacked_core(recipe["centers"])
             self._renew(self._centers.n_clusters)
             self._assigner.assign(self._centers, np.zeros(0), self._labels)
             self._refill(recipe["moves"])
@@ -329,56 +352,3 @@ def totals_checksum(columns: Arrays) -> int:
     for part in columns["totals"]:
         checksum = zlib.crc32(np.ascontiguousarray(part).tobytes(), checksum)
     return zlib.crc32(columns["deviations"].tobytes(), checksum)
-
-
-# --- answers of several partitions as one -------------------------------------------------------
-
-
-def merge_measured(found: Sequence[Arrays]) -> Arrays:
-    """Of `Partition.measured`."""
-    return {
-        "range": merge_ranges([one["range"] for one in found]),
-        **{key: merge_limbs([one[key] for one in found]) for key in LIMBS},
-        "n_entries": sum(one["n_entries"] for one in found),
-    }
-
-
-def merge_ranges(found: Sequence[tuple]) -> tuple:
-    """Of the ranges of rows."""
-    n_rows, *largest = zip(*found, strict=True)
-    max_norm, max_weight, min_weight = largest
-    return sum(n_rows), max(max_norm), max(max_weight), min(min_weight)
-
-
-LIMBS = ("baseline", "weight", "filled_weight")
-
-
-def merge_totals(found: Sequence[tuple]) -> tuple:
-    """Of `Partition.column_totals`."""
-    return _core.merge_totals(found)
-
-
-def merge_limbs(found: Sequence[np.ndarray]) -> np.ndarray:
-    """Exact sums as one."""
-    return np.sum(found, axis=0)
-
-
-def merge_steps(found: Sequence[Arrays]) -> Arrays:
-    """Of the turns."""
-    merged: Arrays = {"delta": _core.merge_deltas([one["delta"] for one in found])}
-    if "sizes" in found[0]:
-        merged["sizes"] = np.sum([one["sizes"] for one in found], axis=0)
-    merged.update(merge_found(found) if "path" in found[0] else {})
-    return merged
-
-
-def merge_found(found: Sequence[Arrays]) -> Arrays:
-    """What assigning took."""
-    counts = ("distances", "skipped", "center_distances")
-    merged: Arrays = {key: sum(one[key] for one in found) for key in counts}
-    return {**merged, "path": found[0]["path"]}
-
-
-def merge_candidates(found: Sequence[Arrays]) -> Arrays:
-    """Of `Partition.candidates`."""
-    return {key: np.concatenate([one[key] for one in found]) for key in ("rows", "ranks", "labels")}

@@ -15,28 +15,23 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
-from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
 from sparsecluster.kmeans.loop import Task
+from sparsecluster.kmeans.merged import merge_measured
 from sparsecluster.kmeans.partition import (
     Arrays,
     Partition,
     check_fixed_point,
     column_stats_there,
-    merge_candidates,
-    merge_found,
-    merge_limbs,
-    merge_measured,
-    merge_steps,
     packed,
     stats_of,
     totals_checksum,
     unpacked,
 )
 from sparsecluster.kmeans.remote_seeding import seed_remotely
+from sparsecluster.kmeans.remote_work import RemoteWork
 from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.state import RunState
-from sparsecluster.kmeans.work import kept_numbers
 from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
@@ -47,17 +42,6 @@ from sparsecluster.run.session import Executor
 from sparsecluster.storage.checkpoint import described_fit
 
 ENTRY_BYTES = 12  # a value of 8 bytes, an index of 4
-NO_MOVES = np.zeros((0, 2), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What assigning took, on all workers together."""
-
-    distances: int
-    skipped: int
-    center_distances: int
-    path: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,122 +247,3 @@ class RemoteRows:
     def close(self) -> None:
         """Leave nothing behind on the workers."""
         self.session.close()
-
-
-class RemoteWork:
-    """What the loop asks for, of rows that workers have."""
-
-    basis = None
-
-    def __init__(self, remote: RemoteRows, centers: _core.Centers, start: RunState) -> None:
-        self._remote, self._session = remote, remote.session
-        self._n_clusters = centers.n_clusters
-        # What labels on the workers follow from: those of the start, or the last centers that were
-        # sent and what was done after that.
-        self._labels: list[Any] = [None] * self._session.n_parts
-        self._sent: _core.Centers | None = None
-        self._moves = NO_MOVES
-        self._numbers: np.ndarray | None = None
-        self._before: Any = lambda part: None  # the recipe of the labels before the last step
-        if start.labels is not None:
-            self._labels = remote.in_parts(start.labels)
-        own = [{"labels": part} for part in self._labels]
-        self._session.recipe_of = lambda part: {}
-        begun = self._session.turn(
-            "begin", {"n_clusters": self._n_clusters}, own=own, merge=merge_steps
-        )
-        self._session.recipe_of = self._recipe
-        self._sums = _core.ClusterSums(remote.columns, self._n_clusters, remote.metric.space)
-        if start.labels is not None:
-            # Changes no center: they came from these labels.
-            self._sums.apply(begun["delta"], remote.scatter, centers, remote.n_threads)
-
-    def _recipe(self, part: int) -> Arrays:
-        """What restores a partition as it is after the last turn."""
-        return {**self._now()(part), "before": self._before(part)}
-
-    def _now(self) -> Any:
-        """The recipes as they are now, without those of the labels before."""
-        n_clusters, labels, sent = self._n_clusters, self._labels, self._sent
-        moves, numbers = self._moves, self._numbers
-        return lambda part: {
-            "n_clusters": n_clusters,
-            "labels": labels[part],
-            "centers": None if sent is None else packed(centers_.from_core(sent)),
-            "moves": moves,
-            "numbers": numbers,
-            "before": None,
-        }
-
-    @property
-    def labels(self) -> np.ndarray:
-        """The label of each row, from the workers."""
-        return np.concatenate(self._session.ask("labels"))
-
-    def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Found:
-        """Give the rows their nearest centers; says what that took."""
-        given = {**self._moved(centers), "shift": shift}
-        found = self._session.turn("step", given, merge=merge_steps)
-        self._before = self._now()
-        self._sent, self._moves, self._numbers = centers.copy(), NO_MOVES, None
-        self._delta, self._sizes = found["delta"], found["sizes"]
-        return Found(**merge_found([found]))
-
-    def _moved(self, centers: _core.Centers) -> Arrays:
-        """The centers that are not those that were sent last, which alone travel."""
-        sent = self._sent
-        if sent is None or sent.n_clusters != centers.n_clusters:
-            clusters = np.arange(centers.n_clusters)
-        else:
-            clusters = centers.changed_from(sent)
-        return {"clusters": clusters, **packed(centers_.from_core(centers.some(clusters)))}
-
-    def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
-        """How many rows went into clusters that were empty, and the clusters nothing can fill."""
-        if self._sizes.all():
-            return 0, []
-        few = {"count": most_candidates(self._sizes)}
-        found = self._session.ask("candidates", few, merge=merge_candidates)
-        moves, hopeless = fill(self._sizes, found["rows"], found["ranks"], found["labels"])
-        if moves:
-            pairs = np.array(moves, dtype=np.int64)
-            more = self._session.turn("refill", {"moves": pairs}, merge=merge_steps)
-            self._moves = pairs
-            self._delta = _core.merge_deltas([self._delta, more["delta"]])
-        return len(moves), hopeless
-
-    def drop(self, centers: _core.Centers, empty: list[int]) -> _core.Centers:
-        """Go on without these clusters: the others' centers."""
-        remote = self._remote
-        warn_if_fewer(self._n_clusters - len(empty), self._n_clusters)
-        numbers = kept_numbers(self._n_clusters, empty)
-        self._delta = self._session.turn("renumber", {"numbers": numbers}, merge=merge_steps)[
-            "delta"
-        ]
-        # Restored by the centers before, whose labels are renumbered then.
-        self._numbers = numbers
-        kept = centers.some(np.flatnonzero(numbers >= 0))
-        self._n_clusters = kept.n_clusters
-        self._sums = _core.ClusterSums(remote.columns, self._n_clusters, remote.metric.space)
-        return kept
-
-    def update(self, centers: _core.Centers, n_rows: int) -> tuple[int, np.ndarray, float]:
-        """Move the centers: how many rows changed, how far each center went, and the cost."""
-        remote = self._remote
-        moved, shift, cost = self._sums.apply(
-            self._delta, remote.scatter, centers, remote.n_threads
-        )
-        return moved, shift, cost
-
-    def cost(self, centers: _core.Centers, n_rows: int) -> float:
-        """The cost, exact to rounding."""
-        moved = self._moved(centers)
-        return _core.exact_value(self._session.ask("cost", moved, merge=merge_limbs))
-
-    @property
-    def scatter(self) -> float:
-        """What an update gives the cost as a difference from."""
-        return self._remote.scatter
-
-    def finish(self) -> None:
-        """Let go of what only further iterations need: labels stay until they are read."""

@@ -15,8 +15,10 @@ from sparsecluster.run.dask_session import (
     WORKER_SECONDS,
     DaskSession,
     WorkersLost,
+    await_tasks,
     everywhere,
     living,
+    out_of_reach,
 )
 from sparsecluster.run.session import Executor, Factory
 from sparsecluster.version import __version__
@@ -39,7 +41,7 @@ class DaskExecutor(Executor):
 
     def session(self, factory: Factory, specs: list[dict[str, Any]]) -> DaskSession:
         """A session with a part for each specification."""
-        return DaskSession(self.client, factory, specs)
+        return DaskSession(self.client, factory, specs, serving=self._serving)
 
     def close(self) -> None:
         """End the client and the cluster, if they were started here."""
@@ -59,14 +61,19 @@ class DaskExecutor(Executor):
         return found
 
     def _check_workers(self) -> None:
-        def version() -> str | None:  # by value: it has to run without the package, too
+        def version(dask_worker: Any) -> str | None:  # by value: it runs without the package, too
             try:
                 from sparsecluster.version import __version__
             except ImportError:
                 return None
+            from sparsecluster.run.worker import serve
+
+            serve(dask_worker)
             return __version__
 
-        for worker, told in everywhere(self.client, version).items():
+        versions = everywhere(self.client, version)
+        self._serving = set(versions)
+        for worker, told in versions.items():
             if told is None:
                 raise ValueError(
                     f"The Dask worker {worker} does not have sparsecluster: install version "
@@ -77,6 +84,11 @@ class DaskExecutor(Executor):
                     f"The Dask worker {worker} has sparsecluster {told}, this process "
                     f"{__version__}: install the same version on all machines."
                 )
+        for worker in out_of_reach(self.client, set(versions)):
+            raise ValueError(
+                f"The Dask worker {worker} answers its scheduler, but not this process: a fit has "
+                f"to run where the addresses of the workers can be reached."
+            )
 
     def check_file(self, path: str, checksum: int) -> None:
         """Refuse a file that a worker cannot see, or that is another one there."""
@@ -100,7 +112,48 @@ class DaskExecutor(Executor):
         """What a function says of each of some delayed values, where they are made."""
         delayed: Any = importlib.import_module("dask").delayed
         asked = [delayed(function, pure=True)(block) for block in blocks]
-        return list(self.client.gather(self.client.compute(asked)))
+        futures = self.client.compute(asked)
+        await_tasks(self.client, futures)
+        return list(self.client.gather(futures))
+
+    def check_blocks(self, blocks: Sequence[Any]) -> None:
+        """Refuse delayed values of functions that a worker cannot load, which would end it."""
+        pickle: Any = importlib.import_module("distributed.protocol.pickle")
+        functions = pickle.dumps(_functions(blocks))
+
+        def loaded() -> str | None:
+            try:
+                pickle.loads(functions)
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
+            return None
+
+        for worker, wrong in everywhere(self.client, loaded).items():
+            if wrong is not None:
+                raise ValueError(
+                    f"The Dask worker {worker} cannot load a function that makes blocks of X "
+                    f"({wrong}): install what it needs on all machines."
+                )
+
+
+def _functions(blocks: Sequence[Any]) -> list[Any]:
+    """The functions of the tasks that make some delayed values."""
+    found = {id(one): one for block in blocks for one in _called(dict(getattr(block, "dask", {})))}
+    return list(found.values())
+
+
+def _called(value: Any) -> Iterator[Any]:
+    """The functions in a task, and in those that were fused with it."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _called(one)
+    elif hasattr(value, "func") and hasattr(value, "args"):
+        yield value.func
+        yield from _called([value.args, getattr(value, "kwargs", None) or {}])
+    elif callable(value):
+        yield value
 
 
 def _address(client: Any) -> str:

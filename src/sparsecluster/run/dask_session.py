@@ -1,53 +1,67 @@
-"""Calls of parts of the data on Dask workers. A worker that goes takes nothing along that cannot be
-made again: its parts are restored elsewhere, and what was asked is asked once more."""
+"""Calls of parts of the data on Dask workers, which are reached directly. What a worker takes along
+when it goes can be made again: its parts are restored elsewhere, and asked once more."""
 
 from __future__ import annotations
 
-import itertools
+import asyncio
 import logging
 import threading
 import time
 import uuid
-import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future as PoolFuture
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from concurrent.futures import wait
+from contextlib import suppress
 from typing import Any
 
 from sparsecluster.rows.errors import counted
 from sparsecluster.run.history import Machines
-from sparsecluster.run.session import Call, Factory, Merge, Session
+from sparsecluster.run.session import Call, Factory, Session
 from sparsecluster.run.worker import (
     Answer,
+    Errand,
+    Failed,
+    Lost,
     Missing,
+    Outcome,
     Request,
-    answer,
+    deliver,
     drop,
-    merge_answers,
-    shared_by_all,
+    send_errand,
+    serve,
 )
 
 LOGGER = logging.getLogger("sparsecluster")
 ANSWER_SECONDS = 10.0  # to wait for what takes a worker no time
 WORKER_SECONDS = 30.0  # to wait for a worker where there is none
+NO_WORKER = f"No Dask worker is left, and none came back within {WORKER_SECONDS:g} seconds."
 SILENT_SECONDS = 30.0  # without a sign of life, after which a worker is taken for dead
 LOOK_SECONDS = 0.5  # between two looks at which workers are alive
 FAN_IN = 8
 MOST_LOSSES = 8  # of workers that had the same call of a part
 SUSPICIOUS = 3  # losses after which a part is called while no other is
-INLINE_BYTES = 1 << 16  # of what goes with every call; more goes to each worker once
 
 
 class WorkersLost(RuntimeError):
     """There is nobody left to work, or whoever takes a part of the data dies."""
 
 
+class WorkerTraceback(Exception):
+    """Where on a worker an error arose."""
+
+
 class DaskSession(Session):
     """The parts of a fit on the workers."""
 
-    def __init__(self, client: Any, factory: Factory, specs: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        factory: Factory,
+        specs: list[dict[str, Any]],
+        *,
+        serving: Collection[str] = (),
+    ) -> None:
         super().__init__(factory, specs)
         self.rebuilt = 0  #: parts that were restored, after their worker went
         self._client = client
@@ -55,8 +69,8 @@ class DaskSession(Session):
         self._turns = 0
         self._homes: dict[int, str] = {}  # the worker of each part
         self._made: set[int] = set()  # parts that answered before
-        self._keys = itertools.count()
-        self._looked: tuple[float, set[str]] = (-LOOK_SECONDS, set())  # when, and who was alive
+        self._serving = set(serving)  # workers that take errands
+        self._avoided: dict[str, float] = {}  # workers that were lost, and when
 
     @property
     def machines(self) -> Machines:
@@ -73,22 +87,21 @@ class DaskSession(Session):
     def _called(self, call: Call) -> Any:
         answers: dict[tuple[int, ...], Any] = {}
         to_ask, losses = set(range(self.n_parts)), Counter[int]()
-        lost = to_ask - self._made  # whose worker does not have them
+        unmade = to_ask - self._made  # parts that their worker does not have
         while to_ask:
             asked = self._suspects(losses) & to_ask or set(to_ask)
-            alive = self._alive(anew=bool(losses))
-            lost |= self._place(asked, alive)
-            found = self._asked(call, asked, lost, alive)
+            unmade |= self._place(asked)
+            found, gone = self._outcomes(call, asked, unmade)
             for one in found:
                 if isinstance(one, Answer):
                     answers[one.parts] = one.value
                     to_ask -= set(one.parts)
                     self._made |= set(one.parts)
-                    lost -= set(one.parts)
-                else:
-                    lost |= set(one.parts)
-            told = {number for one in found for number in one.parts}
-            losses.update(asked - told)
+                    unmade -= set(one.parts)
+                elif isinstance(one, Missing):
+                    unmade.add(one.part)
+            losses.update(number for number in asked & to_ask if self._homes[number] in gone)
+            self._forget_workers(gone)
             if losses and max(losses.values()) >= MOST_LOSSES:
                 self._give_up(max(losses, key=lambda number: losses[number]))
             if to_ask:
@@ -98,15 +111,17 @@ class DaskSession(Session):
             return [answers[number,] for number in range(self.n_parts)]
         return call.merge(list(answers.values()))
 
-    def _asked(
-        self, call: Call, asked: set[int], lost: set[int], alive: set[str]
-    ) -> list[Answer | Missing]:
-        """The answers of some parts; without those of workers that went."""
-        homes = sorted({self._homes[number] for number in asked})
-        shared = self._shared(call.shared, homes)
-        futures = {}
+    def _outcomes(
+        self, call: Call, asked: set[int], unmade: set[int]
+    ) -> tuple[list[Outcome], set[str]]:
+        """The outcomes for some parts, and the workers that went meanwhile."""
+        gone = self._delivered(asked & unmade)
+        if gone:
+            return [], gone
+        requests: dict[str, list[Request]] = {}
         for number in sorted(asked):
-            spec, blocks = self._spec(number) if number in lost else (None, None)
+            spec = self._specs[number] if number in unmade else None
+            delivered = spec is not None and "blocks" in spec
             request = Request(
                 fit=self._fit,
                 number=number,
@@ -114,20 +129,68 @@ class DaskSession(Session):
                 turn=self._turns,
                 changes=call.changes,
                 method=call.method,
-                spec=spec,
+                own=call.arguments(number),
+                spec={**spec, "blocks": None} if spec is not None and delivered else spec,
                 recipe=None if spec is None else self.recipe_of(number),
+                delivered=delivered,
             )
-            key = f"sparsecluster-{self._fit}-{call.method}-{number}-{next(self._keys)}"
-            given = (request, shared, call.arguments(number), blocks)
-            home = [self._homes[number]]
-            futures[number] = self._client.submit(answer, *given, key=key, workers=home, pure=False)
-        return self._collected(futures, call.merge, alive)
+            requests.setdefault(self._homes[number], []).append(request)
+        errands = _errands(requests, FAN_IN if call.merge else len(requests))
+        return self._collected(call, errands)
 
-    def _spec(self, number: int) -> tuple[dict[str, Any], list[Any] | None]:
-        """What makes a part, and the blocks of rows in it, which Dask has or makes."""
-        spec = dict(self._specs[number])
-        blocks = spec.pop("blocks", None)
-        return spec, None if blocks is None else self._client.compute(blocks)
+    def _collected(self, call: Call, errands: dict[str, Errand]) -> tuple[list[Outcome], set[str]]:
+        """The outcomes as they come. None is waited for in which a worker has a part that went."""
+        loop = self._client.loop.asyncio_loop
+        pending: dict[PoolFuture[list[Outcome]], set[str]] = {}
+        found: list[Outcome] = []
+        gone: set[str] = set()
+        try:
+            for home, errand in errands.items():
+                sent = send_errand(self._client.rpc, home, errand, call.shared, call.merge)
+                pending[asyncio.run_coroutine_threadsafe(sent, loop)] = _addresses(home, errand)
+            while pending:
+                done, _ = wait(list(pending), timeout=LOOK_SECONDS)
+                for one in done:
+                    del pending[one]
+                    found += one.result()
+                if not done:
+                    alive = living(self._client)
+                    for one in [one for one, homes in pending.items() if not homes <= alive]:
+                        gone |= pending.pop(one) - alive
+                        one.cancel()
+        finally:  # also where the caller is interrupted
+            for one in pending:
+                one.cancel()
+        for outcome in found:
+            if isinstance(outcome, Failed):
+                raise outcome.error from WorkerTraceback(outcome.trace)
+        return found, gone | {outcome.address for outcome in found if isinstance(outcome, Lost)}
+
+    def _delivered(self, parts: set[int]) -> set[str]:
+        """Have Dask bring parts the blocks that they are made of, if any; workers that went."""
+        futures: dict[Any, int] = {}
+        for number in sorted(parts):
+            if (blocks := self._specs[number].get("blocks")) is None:
+                continue
+            key = f"sparsecluster-{self._fit}-{number}-{uuid.uuid4().hex[:8]}"
+            given = self._fit, number, self._client.compute(blocks)
+            home = [self._homes[number]]
+            futures[self._client.submit(deliver, *given, key=key, workers=home)] = number
+        gone: set[str] = set()
+        for future, number in _ended(self._client, futures, self._homes):
+            if not future.done() or _died(future):
+                future.cancel(force=True)
+                gone.add(self._homes[number])
+            elif future.status == "error":
+                future.result()  # which raises
+            elif future.status != "finished":
+                raise WorkersLost(
+                    "Dask lost blocks of X that it cannot make again: what is scattered is gone "
+                    "with its worker."
+                )
+        return gone
+
+    # --- who has which part -------------------------------------------------------------------
 
     @staticmethod
     def _suspects(losses: Counter[int]) -> set[int]:
@@ -137,94 +200,99 @@ class DaskSession(Session):
 
     def _give_up(self, number: int) -> None:
         spec = self._specs[number]
-        where = f"Rows {spec['begin']} to {spec['end'] - 1}" if "begin" in spec else "A part"
         raise WorkersLost(
-            f"{where} lost their worker {MOST_LOSSES} times. Workers that die for lack of memory "
-            f"need more of it, or smaller parts: more workers."
+            f"Rows {spec['begin']} to {spec['end'] - 1} lost their worker {MOST_LOSSES} times. "
+            f"Workers that die for lack of memory need more of it, or smaller parts: more workers."
         )
 
-    def _place(self, parts: set[int], alive: set[str]) -> set[int]:
-        """Find a worker for each of these parts; which of them have to move."""
-        moved = set()
-        load = Counter(home for home in self._homes.values() if home in alive)
-        for part in sorted(parts):
-            if self._homes.get(part) in alive:
-                continue
-            if part in self._homes:
-                self.rebuilt += part in self._made
-                moved.add(part)
-            self._homes[part] = min(alive, key=lambda worker: (load[worker], worker))
-            load[self._homes[part]] += 1
-        return moved
+    def _forget_workers(self, gone: set[str]) -> None:
+        """Parts of workers that went are nowhere."""
+        for number, home in list(self._homes.items()):
+            if home in gone:
+                self.rebuilt += number in self._made
+                self._made.discard(number)
+                del self._homes[number]
+        self._serving -= gone
+        self._avoided |= dict.fromkeys(gone, time.monotonic())
 
-    def _alive(self, *, anew: bool) -> set[str]:
-        """Workers that are there, or were a moment ago unless that is not enough."""
+    def _place(self, parts: set[int]) -> set[int]:
+        """Find a worker for each of these parts that has none; which these are."""
+        homeless = sorted(number for number in parts if number not in self._homes)
+        if not homeless:
+            return set()
+        alive = self._alive()
+        load = Counter(self._homes.values())
+        for number in homeless:
+            self._homes[number] = min(alive, key=lambda worker: (load[worker], worker))
+            load[self._homes[number]] += 1
+        new = set(self._homes.values()) - self._serving
+        if new:
+            self._serving |= set(everywhere(self._client, serve, workers=new))
+        return set(homeless)
+
+    def _alive(self) -> set[str]:
+        """Workers that are there; not those that were lost a moment ago, if there are others."""
         began = time.monotonic()
-        if not anew and began < self._looked[0] + LOOK_SECONDS:
-            return self._looked[1]
         while not (found := living(self._client)):
             if time.monotonic() > began + WORKER_SECONDS:
-                raise WorkersLost(
-                    f"No Dask worker is left, and none came back within {WORKER_SECONDS:g} seconds."
-                )
+                raise WorkersLost(NO_WORKER)
             time.sleep(LOOK_SECONDS / 5)
-        self._looked = time.monotonic(), found
-        return found
+        lately = {worker for worker, lost in self._avoided.items() if began < lost + SILENT_SECONDS}
+        return found - lately or found
 
-    def _shared(self, shared: dict[str, Any], homes: list[str]) -> Any:
-        """What all parts get: with every call, or to each worker once where it is large."""
-        if _n_bytes(shared) <= INLINE_BYTES:
-            return shared
-        # As a task, which Dask does again where its worker dies; what is scattered would be gone.
-        # Not on a worker that is silent.
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sending large graph")
-            key = f"sparsecluster-{self._fit}-shared-{next(self._keys)}"
-            return self._client.submit(
-                shared_by_all, shared, key=key, workers=homes, allow_other_workers=True, pure=False
-            )
 
-    def _collected(
-        self, futures: dict[int, Any], merge: Merge | None, alive: set[str]
-    ) -> list[Answer | Missing]:
-        """Answers as they come, merged on the workers where they are many. Where a worker goes
-        there may be no answer that had to do with it, and none is waited for."""
-        asked: list[tuple[tuple[int, ...], Any]] = [
-            ((number,), future) for number, future in futures.items()
-        ]
-        while merge is not None and len(asked) > FAN_IN:
-            # Inner answers stay where they are; only the last few come here.
-            asked = [
-                self._merged(merge, asked[begin : begin + FAN_IN])
-                for begin in range(0, len(asked), FAN_IN)
-            ]
-        found: list[Answer | Missing] = []
-        with _watched(asked) as pending:
-            while pending:
-                done, _ = wait(list(pending), timeout=LOOK_SECONDS)
-                for one in done:
-                    del pending[one]
-                    if (result := _result(one)) is not None:
-                        found.append(result)
-                if not pending or done or alive <= living(self._client):
-                    continue
-                # What a task needs may be on its way from the worker that went.
-                for group, future in list(pending.values()):
-                    future.cancel(force=True)  # which ends the wait for it
-                    for number in group:
-                        futures[number].cancel(force=True)
-        return found
+def _errands(requests: dict[str, list[Request]], fan_in: int) -> dict[str, Errand]:
+    """What workers are asked: some of them, where they are many, who pass it on to the others."""
+    homes = sorted(requests)
+    errands = {}
+    for first in range(min(fan_in, len(homes))):
+        head, *others = homes[first::fan_in]
+        below = {home: requests[home] for home in others}
+        errands[head] = Errand(requests[head], _errands(below, fan_in))
+    return errands
 
-    def _merged(
-        self, merge: Merge, some: list[tuple[tuple[int, ...], Any]]
-    ) -> tuple[tuple[int, ...], Any]:
-        """A task that merges some answers, on the workers that give them."""
-        group = sum((parts for parts, _ in some), ())
-        homes = sorted({self._homes[number] for number in group})
-        futures = [future for _, future in some]
-        return group, self._client.submit(
-            merge_answers, merge, *futures, workers=homes, allow_other_workers=True, pure=False
-        )
+
+def _addresses(home: str, errand: Errand) -> set[str]:
+    """All workers that have to do with an errand."""
+    below = (_addresses(address, other) for address, other in errand.others.items())
+    return {home}.union(*below)
+
+
+def await_tasks(client: Any, futures: Sequence[Any]) -> None:
+    """Wait for tasks, as long as there are workers to do them."""
+    left, heard = list(futures), time.monotonic()
+    while left := [future for future in left if not future.done()]:
+        with suppress(TimeoutError):
+            left[0].result(timeout=LOOK_SECONDS)
+        if living(client):
+            heard = time.monotonic()
+        elif time.monotonic() > heard + WORKER_SECONDS:
+            raise WorkersLost(NO_WORKER)
+
+
+def _ended(
+    client: Any, futures: dict[Any, int], homes: dict[int, str]
+) -> Iterator[tuple[Any, int]]:
+    """Tasks for parts as they end, or as their workers go."""
+    pending, woken = dict(futures), threading.Event()
+    for future in pending:
+        future.add_done_callback(lambda _: woken.set())
+    while pending:
+        woken.wait(LOOK_SECONDS)
+        woken.clear()
+        done = [future for future in pending if future.done()]
+        if not done:
+            alive = living(client)
+            done = [future for future, number in pending.items() if homes[number] not in alive]
+        for future in done:
+            yield future, pending.pop(future)
+
+
+def _died(future: Any) -> bool:
+    """Whether a task failed because its worker did."""
+    from distributed import KilledWorker
+
+    return future.status == "error" and isinstance(future.exception(), KilledWorker)
 
 
 def living(client: Any, *, silent: bool = False) -> set[str]:
@@ -240,10 +308,16 @@ def living(client: Any, *, silent: bool = False) -> set[str]:
     }
 
 
-def everywhere(client: Any, function: Any, *arguments: Any, silent: bool = False) -> dict[str, Any]:
-    """What a function says on each worker that answers; what it raises where it does. A worker that
-    hangs holds up nobody for long, and what is wrong with one that goes is not said. Silent workers
-    are asked as well if wanted, and are not waited for."""
+def everywhere(
+    client: Any,
+    function: Any,
+    *arguments: Any,
+    workers: set[str] | None = None,
+    silent: bool = False,
+) -> dict[str, Any]:
+    """What a function says on each worker that answers, or each of these; what it raises where it
+    does. A worker that hangs holds up nobody for long, and what is wrong with one that goes is not
+    said. Silent workers are asked as well if wanted, and are not waited for."""
     asked: dict[str, PoolFuture[Any]] = {}
 
     def ask(worker: str) -> None:
@@ -253,8 +327,8 @@ def everywhere(client: Any, function: Any, *arguments: Any, silent: bool = False
             told = {}
         asked[worker].set_result(told)
 
-    heard = living(client)
-    for worker in sorted(living(client, silent=silent)):
+    heard = living(client) if workers is None else workers
+    for worker in sorted(living(client, silent=True) if silent else heard):
         asked[worker] = PoolFuture()
         # Not by a pool, for whose threads the interpreter would wait when it ends.
         threading.Thread(target=ask, args=(worker,), daemon=True).start()
@@ -265,40 +339,15 @@ def everywhere(client: Any, function: Any, *arguments: Any, silent: bool = False
     return {worker: told for worker, told in found.items() if not isinstance(told, OSError)}
 
 
-@contextmanager
-def _watched(asked: list[tuple[tuple[int, ...], Any]]) -> Iterator[dict[PoolFuture[Any], Any]]:
-    """Results of futures as they come, each waited for by a thread, so that none is waited for in
-    vain: what is cancelled ends. All are cancelled where the caller is interrupted."""
-    pool = ThreadPoolExecutor(max(len(asked), 1))
-    try:
-        yield {pool.submit(future.result): (group, future) for group, future in asked}
-    except BaseException:
-        for _, future in asked:
-            with suppress(Exception):
-                future.cancel(force=True)
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _result(done: PoolFuture[Any]) -> Any:
-    """What a worker answered; None where it, or what it was given, is gone."""
-    from concurrent.futures import CancelledError as PoolCancelled
-
-    from distributed import KilledWorker
-    from distributed.client import FutureCancelledError
-    from distributed.comm.core import CommClosedError
-
-    try:
-        return done.result()
-    except (KilledWorker, FutureCancelledError, PoolCancelled, CommClosedError):
-        return None
-
-
-def _n_bytes(value: Any) -> int:
-    """Bytes of the arrays in it."""
-    if isinstance(value, dict):
-        return sum(map(_n_bytes, value.values()))
-    if isinstance(value, tuple | list):
-        return sum(map(_n_bytes, value))
-    return int(getattr(value, "nbytes", 0))
+def out_of_reach(client: Any, workers: set[str]) -> list[str]:
+    """Those of some workers that this process cannot talk to, though they live."""
+    loop = client.loop.asyncio_loop
+    asked = {
+        asyncio.run_coroutine_threadsafe(client.rpc(worker).identity(), loop): worker
+        for worker in sorted(workers)
+    }
+    wait(list(asked), timeout=ANSWER_SECONDS)
+    for one in asked:
+        one.cancel()  # unless it is done
+    failed = {worker for one, worker in asked.items() if one.cancelled() or one.exception()}
+    return sorted(failed & living(client)) if failed else []

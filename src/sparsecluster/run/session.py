@@ -122,5 +122,8 @@ class Executor(ABC):
     def check_file(self, path: str, checksum: int) -> None:  # noqa: B027
         """Refuse a file that a worker cannot see, or that is another one there."""
 
+    def check_blocks(self, blocks: Sequence[Any]) -> None:  # noqa: B027
+        """Refuse delayed values that a worker cannot make."""
+
     def close(self) -> None:  # noqa: B027
         """End what was started for the executor."""

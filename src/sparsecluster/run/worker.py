@@ -1,9 +1,14 @@
-"""What a Dask worker keeps of a fit, and how it answers a call."""
+"""What a Dask worker keeps of a fit, and how it answers calls, which reach it directly: they are no
+tasks, so the scheduler has nothing to do with them."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import pickle
 import threading
 import time
+import traceback
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,9 +29,19 @@ class Request:
     turn: int  #: turns before this call
     changes: bool  #: whether it is a turn itself
     method: str
+    own: dict[str, Any]  #: arguments that are the part's own
     spec: dict[str, Any] | None  #: what makes the part, where the worker may need it
     recipe: Recipe | None  #: what restores it then
+    delivered: bool  #: whether Dask brought the blocks that it is made of
     version: str = __version__  #: of the package where the call comes from
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a worker is to do: call its own parts, and pass on what others are to do."""
+
+    requests: list[Request]
+    others: dict[str, Errand]  #: by their addresses
 
 
 @dataclass(frozen=True)
@@ -39,9 +54,27 @@ class Answer:
 
 @dataclass(frozen=True)
 class Missing:
-    """Parts that are to be called again, with a recipe: the worker does not have them."""
+    """A part that is to be called again, with a recipe: the worker does not have it."""
 
-    parts: tuple[int, ...]
+    part: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a part raised, and where."""
+
+    error: Exception
+    trace: str
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A worker that did not answer: it is gone, or out of reach."""
+
+    address: str
+
+
+Outcome = Answer | Missing | Failed | Lost
 
 
 @dataclass
@@ -52,6 +85,7 @@ class _Held:
     part: Any = None
     turn: int = 0
     answer: Any = None  #: of the last turn
+    blocks: list[Any] | None = None  #: that the part is about to be made of
     used: float = 0.0
 
 
@@ -60,14 +94,89 @@ _ended: deque[str] = deque(maxlen=1000)  # fits that are over: what still comes 
 _guard = threading.Lock()
 
 
-def answer(
-    request: Request,
-    shared: dict[str, Any],
-    own: dict[str, Any],
-    blocks: list[Any] | None = None,
-) -> Answer | Missing:
-    """Call a part of this worker; rebuild it first where it is missing or behind. Blocks of rows
-    that Dask made for it belong to its specification."""
+# --- errands ------------------------------------------------------------------------------------
+
+
+def serve(dask_worker: Any) -> None:
+    """Have a worker take errands."""
+
+    # Dask asks handlers for their names.
+    async def sparsecluster_errand(errand: Errand, shared: Any, merge: Merge | None) -> Any:
+        return {"found": _in_frames(await _done(dask_worker, errand, shared, merge))}
+
+    dask_worker.handlers["sparsecluster_errand"] = sparsecluster_errand
+
+
+async def send_errand(
+    pool: Any, address: str, errand: Errand, shared: dict[str, Any], merge: Merge | None
+) -> list[Outcome]:
+    """What comes of an errand, over a connection of a pool."""
+    given = {"errand": errand, "shared": shared, "merge": merge}
+    packed = {name: _in_frames(value) for name, value in given.items()}
+    try:
+        told = await pool(address).sparsecluster_errand(**packed)
+    except OSError:  # of the connection: what a part raises comes as a `Failed`
+        told = None
+    # None is also what another process says that has the address by now.
+    return [Lost(address)] if told is None else told["found"]
+
+
+def _in_frames(value: Any) -> Any:
+    """A value as Dask sends it: arrays without a copy."""
+    protocol: Any = importlib.import_module("distributed.protocol")
+    return protocol.to_serialize(value)
+
+
+async def _done(
+    worker: Any, errand: Errand, shared: dict[str, Any], merge: Merge | None
+) -> list[Outcome]:
+    """The outcomes for all parts of an errand; answers as one where there is a function for that.
+
+    Parts work in threads, so that the worker gives signs of life meanwhile.
+    """
+    n_threads = int(worker.state.nthreads)
+    here = [asyncio.to_thread(_outcome, request, shared, n_threads) for request in errand.requests]
+    there = [
+        send_errand(worker.rpc, address, other, shared, merge)
+        for address, other in errand.others.items()
+    ]
+    found = list(await asyncio.gather(*here))
+    for some in await asyncio.gather(*there):
+        found += some
+    return found if merge is None else await asyncio.to_thread(_merged, merge, found)
+
+
+def _outcome(request: Request, shared: dict[str, Any], n_threads: int) -> Outcome:
+    try:
+        return answer(request, shared, n_threads)
+    except Exception as error:
+        return Failed(_sendable(error), traceback.format_exc())
+
+
+def _sendable(error: Exception) -> Exception:
+    """An error as it can travel."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _merged(merge: Merge, found: list[Outcome]) -> list[Outcome]:
+    """The same with one answer in the place of several."""
+    answers = [one for one in found if isinstance(one, Answer)]
+    if len(answers) < 2:
+        return found
+    parts = tuple(number for one in answers for number in one.parts)
+    merged = Answer(merge([one.value for one in answers]), parts)
+    return [merged, *(one for one in found if not isinstance(one, Answer))]
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+def answer(request: Request, shared: dict[str, Any], n_threads: int) -> Answer | Missing:
+    """Call a part of this worker; rebuild it first where it is missing or behind."""
     if request.version != __version__:
         raise RuntimeError(
             f"A worker has sparsecluster {__version__}, the driver {request.version}: install the "
@@ -75,41 +184,41 @@ def answer(
         )
     held = _hold((request.fit, request.number))
     if held is None:
-        return Missing((request.number,))
+        return Missing(request.number)
     with held.lock:
         held.used = time.monotonic()
         if request.changes and held.part is not None and held.turn == request.turn + 1:
             return Answer(held.answer, (request.number,))
         if held.part is None or held.turn != request.turn:
-            if request.spec is None:
-                return Missing((request.number,))
+            if request.spec is None or (request.delivered and held.blocks is None):
+                return Missing(request.number)
             held.part = None
-            spec = request.spec if blocks is None else {**request.spec, "blocks": blocks}
-            part = request.factory(spec, _n_threads())
-            if request.recipe is not None:
-                part.restore(request.recipe)
-            held.part, held.turn, held.answer = part, request.turn, None
+            held.part = _made(request, held, n_threads)
+            held.turn, held.answer = request.turn, None
         part, held.part = held.part, None  # where the call fails there is nothing to go on with
-        value = getattr(part, request.method)(**shared, **own)
+        value = getattr(part, request.method)(**shared, **request.own)
         held.part, held.used = part, time.monotonic()
         if request.changes:
             held.turn, held.answer = request.turn + 1, value
         return Answer(value, (request.number,))
 
 
-def shared_by_all(value: dict[str, Any]) -> dict[str, Any]:
-    """What goes to all workers, from one to the next."""
-    return value
+def _made(request: Request, held: _Held, n_threads: int) -> Any:
+    """A part, as it was after the last turn."""
+    assert request.spec is not None
+    spec = request.spec
+    if request.delivered:
+        spec, held.blocks = {**spec, "blocks": held.blocks}, None
+    part = request.factory(spec, n_threads)
+    if request.recipe is not None:
+        part.restore(request.recipe)
+    return part
 
 
-def merge_answers(merge: Merge, *answers: Answer | Missing) -> Answer | Missing:
-    """Several answers as one."""
-    missing = tuple(n for one in answers if isinstance(one, Missing) for n in one.parts)
-    if missing:
-        return Missing(missing)
-    given = [one for one in answers if isinstance(one, Answer)]
-    parts = tuple(number for one in given for number in one.parts)
-    return Answer(merge([one.value for one in given]), parts)
+def deliver(fit: str, number: int, blocks: list[Any]) -> None:
+    """Take the blocks of rows that Dask made for a part: a task, unlike all else."""
+    if (held := _hold((fit, number))) is not None:
+        held.blocks = blocks
 
 
 def drop(fit: str) -> None:
@@ -156,10 +265,3 @@ def _forget() -> None:
             del _held[key]
         if _held:
             _forget_later()
-
-
-def _n_threads() -> int:
-    """Threads of this worker: the nanny's limits for other libraries are not meant for it."""
-    from distributed import get_worker
-
-    return int(get_worker().state.nthreads)

@@ -1,0 +1,61 @@
+"""Answers of several partitions as one, in any order and grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparsecluster import _core
+
+Arrays = dict[str, Any]
+LIMBS = ("baseline", "weight", "filled_weight")
+
+
+def merge_measured(found: Sequence[Arrays]) -> Arrays:
+    """Of `Partition.measured`."""
+    return {
+        "range": merge_ranges([one["range"] for one in found]),
+        **{key: merge_limbs([one[key] for one in found]) for key in LIMBS},
+        "n_entries": sum(one["n_entries"] for one in found),
+    }
+
+
+def merge_ranges(found: Sequence[tuple]) -> tuple:
+    """Of the ranges of rows."""
+    n_rows, *largest = zip(*found, strict=True)
+    max_norm, max_weight, min_weight = largest
+    return sum(n_rows), max(max_norm), max(max_weight), min(min_weight)
+
+
+def merge_totals(found: Sequence[tuple]) -> tuple:
+    """Of `Partition.column_totals`."""
+    return _core.merge_totals(found)
+
+
+def merge_limbs(found: Sequence[np.ndarray]) -> np.ndarray:
+    """Exact sums as one."""
+    return np.sum(found, axis=0)
+
+
+def merge_steps(found: Sequence[Arrays]) -> Arrays:
+    """Of the turns."""
+    deltas = [one["delta"] for one in found]
+    merged: Arrays = {"delta": deltas[0] if len(deltas) == 1 else _core.merge_deltas(deltas)}
+    if "sizes" in found[0]:
+        merged["sizes"] = np.sum([one["sizes"] for one in found], axis=0)
+    merged.update(merge_found(found) if "path" in found[0] else {})
+    return merged
+
+
+def merge_found(found: Sequence[Arrays]) -> Arrays:
+    """What assigning took."""
+    counts = ("distances", "skipped", "center_distances")
+    merged: Arrays = {key: sum(one[key] for one in found) for key in counts}
+    return {**merged, "path": found[0]["path"]}
+
+
+def merge_candidates(found: Sequence[Arrays]) -> Arrays:
+    """Of `Partition.candidates`."""
+    return {key: np.concatenate([one[key] for one in found]) for key in ("rows", "ranks", "labels")}
