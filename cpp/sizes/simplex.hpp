@@ -331,11 +331,8 @@ template <class Source>
 void improve(SizeTree& tree, const Source& source, const int32_t* labels, int64_t n_rows, SizeProgress& progress) {
     constexpr int64_t kFew = 64;
     const int64_t n_blocks = (n_rows + kFew - 1) / kFew;
-    constexpr int64_t kManyPasses = 1000;
-    int64_t n_passes = 0;
     for (bool any = true; any;) {
         any = false;
-        if (++n_passes > kManyPasses) tree.tolerate_more();
         int64_t n_steps = 0;
         for (int64_t begin = 0; begin < n_rows; begin += kFew) {
             double most = 0;
@@ -353,7 +350,6 @@ void improve(SizeTree& tree, const Source& source, const int32_t* labels, int64_
             ++n_steps;
         }
         any = tree.enter_pool() || n_steps > 0;
-        tree.refresh_prices();
         // Steps become fewer from pass to pass, by about the same factor.
         progress.reach(1 - std::log1p(double(n_steps)) / std::log1p(double(n_blocks)));
     }
