@@ -11,8 +11,6 @@ namespace {
 
 // Of a list: what it has where memory allows, and what it needs.
 constexpr int64_t kUsual = 16, kShortest = 4;
-// Up to so many clusters have a table of all costs, where memory allows.
-constexpr int64_t kFewClusters = 64;
 // Rows of the smallest sample, at least and per cluster; the next one has so many times as many.
 constexpr int64_t kSampleRows = 2048, kSampleRowsPerCluster = 8, kGrowth = 8;
 // An assignment begins anew where more than this share of the rows would gain by the prices of the one before.
@@ -48,7 +46,7 @@ AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vect
     AssignStats stats;
     stats.path = "within bounds";
     progress_ = SizeProgress(tell_);
-    if (n_clusters <= kFewClusters && CostTable::bytes(n_rows_, n_clusters, rows_.n_features()) <= cost_limit_) {
+    if (n_clusters <= CostTable::kMostClusters && CostTable::bytes(n_rows_, n_clusters, rows_.n_features()) <= cost_limit_) {
         table_.fill(rows_, centers, options_.n_threads, [&](int64_t i) { return candidates_.factor(i); });
         solve(table_, known, labels, [](const auto&, const auto&) {}, [](const auto&...) { return false; });
         stats.distances = n_rows_ * n_clusters;

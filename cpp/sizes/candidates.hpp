@@ -61,6 +61,7 @@ public:
                 least = value, best = {one.cluster, one.cost};
         return best;
     }
+    uint64_t with_better(int64_t, int64_t, const int32_t*, const std::vector<double>&) const { return ~uint64_t(0); }
     // Any cost, listed or not.
     double cost(int64_t row, int32_t cluster) const;
     // What all rows cost where they are.
