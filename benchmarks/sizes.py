@@ -44,7 +44,7 @@ DENSE = {
 # For the table of what is kept: the fewest and the most rows, in parts of the mean size.
 KEPT = ((1, 1), (None, 1.2), (0.6, None), (0.8, 1.25), (0.1, 2.5))
 REPEATS = 3
-SEEDS = 5
+SEEDS = 10
 LARGE_K = 1000
 OURS, PEER = "sparsecluster", "k-means-constrained"
 BOUNDS = {"unbounded": {}, "size_max 1.2 n/K": {"size_max": 1.2}}
