@@ -16,6 +16,7 @@ import time
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ DENSE = {
 # For the table of what is kept: the fewest and the most rows, in parts of the mean size.
 KEPT = ((1, 1), (None, 1.2), (0.6, None), (0.8, 1.25), (0.1, 2.5))
 REPEATS = 3
+SEEDS = 10
 LARGE_K = 1000
 OURS, PEER = "sparsecluster", "k-means-constrained"
 BOUNDS = {"unbounded": {}, "size_max 1.2 n/K": {"size_max": 1.2}}
@@ -61,15 +63,18 @@ def run(options: Options, harness: Harness, report: Report) -> None:
     for title, names in titles.items():
         ratios = []
         for name in names:
-            for seed in options.seeds(2):
+            runs = []
+            for seed in options.seeds(SEEDS):
                 X, n_clusters = small_set(name, seed)
                 found = small(X, n_clusters, seed, harness.timeout)
                 record[f"{name} {seed}"] = found
                 for system, one in found.items():
                     report.tell(f"{name:20}seed {seed}  {system:22}{told(one)}")
-                ratios += ratio(name, n_clusters, found)
+                runs.append(found)
+            ratios += ratio(name, n_clusters, runs)
         report.ratios(title, ratios, "20x", "100x")
-        report.tell(f"cost ratio over all of them, geometric mean: {mean_cost_ratio(ratios):.4f}")
+        costs = [one.cost for one in ratios if one.cost]
+        report.tell(f"cost ratio over all of them, geometric mean: {geometric_mean(costs):.4f}")
     fits, broken = count_broken()
     record["kept"] = {"sets": N_SETS, "bounds": len(KEPT), "fits": fits, "broken": broken}
     report.tell(
@@ -93,9 +98,8 @@ def told(one: dict[str, Any]) -> str:
     )
 
 
-def mean_cost_ratio(ratios: list[Ratio]) -> float:
-    """The geometric mean: each run ends in an optimum of its own neighborhood."""
-    return float(np.exp(np.mean([np.log(one.cost) for one in ratios if one.cost] or [0.0])))
+def geometric_mean(values: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(values or [1.0]))))
 
 
 def count_broken() -> tuple[int, int]:
@@ -138,16 +142,23 @@ def small_set(name: str, seed: int) -> tuple[Any, int]:
     return np.ascontiguousarray(X), n_clusters
 
 
-def ratio(name: str, n_clusters: int, found: dict[str, dict[str, Any]]) -> list[Ratio]:
-    """Ours against the peer, with the ratio of the costs beside."""
-    if not all("seconds" in found.get(system, {}) for system in (OURS, PEER)):
+def ratio(name: str, n_clusters: int, runs: list[dict[str, dict[str, Any]]]) -> list[Ratio]:
+    """Ours against the peer: medians over the seeds, and the mean ratio of the costs.
+
+    Each run ends in an optimum of its own neighborhood, which for both may be the better one.
+    """
+    whole = [one for one in runs if all("seconds" in one.get(of, {}) for of in (OURS, PEER))]
+    if not whole:
         return []
-    mine, theirs = found[OURS], found[PEER]
-    cost = mine["cost"] / theirs["cost"]
+    mine, theirs = ({key: median(one[of][key] for one in whole) for key in ("seconds", "cpu")}
+                    for of in (OURS, PEER))  # fmt: skip
+    costs = [one[OURS]["cost"] / one[PEER]["cost"] for one in whole]
     # Fits of a few milliseconds: CPU time tells more where the machine is busy.
-    note = f"CPU time {theirs['cpu'] / mine['cpu']:.1f}x, {mine['broken']} bounds broken"
+    note = f"CPU time {theirs['cpu'] / mine['cpu']:.1f}x, costs {min(costs):.4f} to "
+    note += f"{max(costs):.4f}, {sum(one[OURS]['broken'] for one in whole)} bounds broken"
     speed = theirs["seconds"] / mine["seconds"]
     seconds = mine["seconds"], theirs["seconds"]
+    cost = geometric_mean(costs)
     return [Ratio("sizes", name, n_clusters, *seconds, speed, PEER, cost=cost, note=note)]
 
 

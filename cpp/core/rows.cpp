@@ -2,7 +2,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "core/checksum.hpp"
 #include "core/parallel.hpp"
@@ -12,30 +14,64 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kBlock = 1024;
+constexpr int64_t kMostRows = 1024, kEntriesOfBlock = 1 << 17;
+constexpr int kTogether = 4;  // rows whose norms are summed side by side
+
+// Rows of a block: fewer where they are long, so that there is one for every thread.
+int64_t rows_of_block(int64_t n_rows, int64_t n_entries) {
+    return std::clamp<int64_t>(kEntriesOfBlock * n_rows / std::max<int64_t>(n_entries, 1), 1, kMostRows);
+}
+
+// Where features ascend, which is seen of many at a time, the first and the last one tell whether all are in range.
+template <class V, class I>
+Fault inspect_features(const Row<V, I>& row, int64_t n_features) {
+    const I* const features = row.features;
+    const auto outside = [&](I feature) { return feature < 0 || feature >= n_features; };
+    I falls = 0;
+    for (int64_t e = 1; e < row.size; ++e) falls |= -I(features[e] <= features[e - 1]);
+    if (falls) return std::any_of(features, features + row.size, outside) ? Fault::feature_range : Fault::unsorted;
+    const bool any_outside = row.size > 0 && (outside(features[0]) || outside(features[row.size - 1]));
+    return any_outside ? Fault::feature_range : Fault::none;
+}
 
 template <class V, class I>
-Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double& norm2) {
-    const auto row = matrix.row(i);
-    double sum = 0;
-    bool ascending = true;
-    if (matrix.indptr) {
-        int64_t previous = -1;
-        for (int64_t e = 0; e < row.size; ++e) {
-            const int64_t feature = row.features[e];
-            if (feature < 0 || feature >= matrix.n_features) return Fault::feature_range;
-            ascending &= feature > previous;
-            previous = feature;
-        }
+Fault inspect_values(const Row<V, I>& row, double norm2) {
+    if (norm2 <= 1e300) return Fault::none;
+    for (int64_t e = 0; e < row.size; ++e)
+        if (!std::isfinite(row.values[e])) return Fault::not_finite;
+    return Fault::overflow;
+}
+
+double square(double value) { return value * value; }
+
+// The squared norms of `n` rows, at most four. Every sum is made in the order of the features, and waits for no other.
+template <class V, class I>
+void sum_squares(const Matrix<V, I>& matrix, int64_t first, int64_t n, double* norms2) {
+    Row<V, I> rows[kTogether];
+    for (int64_t r = 0; r < kTogether; ++r) rows[r] = matrix.row(first + std::min(r, n - 1));
+    const auto [a, b, c, d] = std::tuple(rows[0].values, rows[1].values, rows[2].values, rows[3].values);
+    const int64_t shortest = std::min({rows[0].size, rows[1].size, rows[2].size, rows[3].size});
+    double sums[kTogether] = {};
+    for (int64_t e = 0; e < shortest; ++e) {
+        sums[0] += square(a[e]);
+        sums[1] += square(b[e]);
+        sums[2] += square(c[e]);
+        sums[3] += square(d[e]);
     }
-    for (int64_t e = 0; e < row.size; ++e) sum += double(row.values[e]) * double(row.values[e]);
-    norm2 = sum;
-    if (!(sum <= 1e300)) {
-        for (int64_t e = 0; e < row.size; ++e)
-            if (!std::isfinite(row.values[e])) return Fault::not_finite;
-        return Fault::overflow;
+    for (int64_t r = 0; r < n; ++r) {
+        for (int64_t e = shortest; e < rows[r].size; ++e) sums[r] += square(rows[r].values[e]);
+        norms2[r] = sums[r];
     }
-    return ascending ? Fault::none : Fault::unsorted;
+}
+
+// A feature out of range is worse than a value that cannot be, and that than features out of order.
+template <class V, class I>
+Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double norm2) {
+    const Row<V, I> row = matrix.row(i);
+    const Fault of_features = matrix.indptr ? inspect_features(row, matrix.n_features) : Fault::none;
+    if (of_features == Fault::feature_range) return of_features;
+    const Fault of_values = inspect_values(row, norm2);
+    return of_values == Fault::none ? of_features : of_values;
 }
 
 }  // namespace
@@ -114,12 +150,17 @@ Finding Rows::inspect(int n_threads) {
     norm2_.assign(n, 0);
     BlockCheck check(files_.get());
     in_chunks(n, [&](const auto& view, int64_t begin, int64_t end) {
-        const int64_t n_blocks = (end - begin + kBlock - 1) / kBlock;
+        const int64_t n_entries = view.indptr ? view.indptr[end] - view.indptr[begin] : (end - begin) * view.n_features;
+        const int64_t of_block = rows_of_block(end - begin, n_entries);
+        const int64_t n_blocks = (end - begin + of_block - 1) / of_block;
         std::vector<Finding> findings(n_blocks);
         parallel_blocks(check.n_files() + n_blocks, n_threads, [&](int64_t task, int) {
             if (task < check.n_files()) return check.add(view, begin, end, task);
-            const int64_t block = task - check.n_files(), first = begin + block * kBlock;
-            for (int64_t i = first; i < std::min(end, first + kBlock); ++i) {
+            const int64_t block = task - check.n_files(), first = begin + block * of_block;
+            const int64_t last = std::min(end, first + of_block);
+            for (int64_t i = first; i < last; i += kTogether)
+                sum_squares(view, i, std::min<int64_t>(kTogether, last - i), norm2_.data() + i);
+            for (int64_t i = first; i < last; ++i) {
                 const Finding finding = {inspect_row(view, i, norm2_[i]), i};
                 if (worse(finding, findings[block])) findings[block] = finding;
             }

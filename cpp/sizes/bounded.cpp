@@ -11,8 +11,6 @@ namespace {
 
 // Of a list: what it has where memory allows, and what it needs.
 constexpr int64_t kUsual = 16, kShortest = 4;
-// Up to so many clusters have a table of all costs, where memory allows.
-constexpr int64_t kFewClusters = 64;
 // Rows of the smallest sample, at least and per cluster; the next one has so many times as many.
 constexpr int64_t kSampleRows = 2048, kSampleRowsPerCluster = 8, kGrowth = 8;
 // An assignment begins anew where more than this share of the rows would gain by the prices of the one before.
@@ -44,10 +42,11 @@ AssignStats BoundedAssigner::assign_rows(const Centers& centers, const std::vect
     const SizeBasis basis_before = basis_;
     const bool known = within_bounds(labels, n_clusters);
     costs_.resize(n_rows_);
+    unit_ = CostUnit(candidates_.most_cost(centers), n_clusters);
     AssignStats stats;
     stats.path = "within bounds";
     progress_ = SizeProgress(tell_);
-    if (n_clusters <= kFewClusters && CostTable::bytes(n_rows_, n_clusters, rows_.n_features()) <= cost_limit_) {
+    if (n_clusters <= CostTable::kMostClusters && CostTable::bytes(n_rows_, n_clusters, rows_.n_features()) <= cost_limit_) {
         table_.fill(rows_, centers, options_.n_threads, [&](int64_t i) { return candidates_.factor(i); });
         solve(table_, known, labels, [](const auto&, const auto&) {}, [](const auto&...) { return false; });
         stats.distances = n_rows_ * n_clusters;
@@ -101,7 +100,7 @@ void BoundedAssigner::solve(const Source& source, bool known, int32_t* labels, c
     progress_.begin(kSampling, kMeasuring);
     prepare(all, guess);
     if (anew) FirstAssignment(source, bounds_, guess, n_rows_, labels, costs_.data()).run();
-    SizeTree tree(bounds_, source.n_clusters(), n_rows_, labels, costs_.data());
+    SizeTree tree(bounds_, unit_, source.n_clusters(), n_rows_, labels, costs_.data());
     TreeGrowth(tree, source, guess, labels, costs_.data(), n_rows_).run();
     finish(tree);
 }
@@ -152,7 +151,7 @@ std::vector<double> BoundedAssigner::guess_prices(const Source& source, const Pr
         std::vector<double> costs(n);
         prepare(ids, guess);
         FirstAssignment(some, bounds, guess, n, labels.data(), costs.data()).run();
-        SizeTree tree(bounds, n_clusters, n, labels.data(), costs.data());
+        SizeTree tree(bounds, unit_, n_clusters, n, labels.data(), costs.data());
         TreeGrowth(tree, some, guess, labels.data(), costs.data(), n).run();
         progress_.begin((begun + ended) / 2, ended);
         do improve(tree, some, labels.data(), n, progress_);
@@ -165,14 +164,14 @@ std::vector<double> BoundedAssigner::guess_prices(const Source& source, const Pr
 
 template <class Source>
 SizeTree BoundedAssigner::plant_basis(const Source& source, int32_t* labels) {
-    SizeTree tree(bounds_, source.n_clusters(), n_rows_, labels, costs_.data());
+    SizeTree tree(bounds_, unit_, source.n_clusters(), n_rows_, labels, costs_.data());
     for (int64_t k = 0; k < source.n_clusters(); ++k) {
         const int64_t row = basis_.rows[k], parent = basis_.parents[k];
         TreeLink link{row, 0, 0};
         if (row >= 0) link.below = costs_[row], link.above = source.cost(row, int32_t(parent));
         tree.hang(k, parent, link);
     }
-    tree.refresh_prices();
+    tree.set_prices();
     return tree;
 }
 

@@ -65,6 +65,7 @@ private:
     CostTable table_;
     Candidates candidates_;
     SizeBasis basis_;
+    CostUnit unit_{1, 1};
     std::vector<double> costs_;  // per row, where it is
     double first_cost_ = 0;      // their sum before the first step
     std::function<void(double)> tell_;

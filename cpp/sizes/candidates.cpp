@@ -32,6 +32,8 @@ Candidates::Candidates(const Rows& rows, const double* weights, const AssignOpti
     double least = INFINITY;
     for (int64_t i = 0; weights && i < rows.n_rows(); ++i)
         if (weights[i] > 0) least = std::min(least, weights[i]);
+    for (const double norm2 : rows.norm2()) most_norm_ = std::max(most_norm_, std::sqrt(norm2));
+    if (weights && rows.n_rows() > 0) most_weight_ = *std::max_element(weights, weights + rows.n_rows());
     if (std::isfinite(least)) least_weight_ = std::max(least * 0x1p-30, std::numeric_limits<double>::min());
 }
 
@@ -163,6 +165,13 @@ void Candidates::keep(int64_t row, const std::vector<int32_t>& picks, const doub
     });
     bounds_[row] = int64_t(list.size()) > length_ ? value(list[length_]) : INFINITY;
     list.resize(length_);
+}
+
+double Candidates::most_cost(const Centers& centers) const {
+    double norm = 0;
+    for (const Center& center : centers.items) norm = std::max(norm, std::sqrt(center.norm2));
+    // Twice: norms and costs are rounded.
+    return 2 * most_weight_ * (most_norm_ + norm) * (most_norm_ + norm);
 }
 
 std::vector<double> Candidates::rises(const std::vector<double>& prices) const {

@@ -61,6 +61,7 @@ public:
                 least = value, best = {one.cluster, one.cost};
         return best;
     }
+    uint64_t with_better(int64_t, int64_t, const int32_t*, const std::vector<double>&) const { return ~uint64_t(0); }
     // Any cost, listed or not.
     double cost(int64_t row, int32_t cluster) const;
     // What all rows cost where they are.
@@ -68,6 +69,8 @@ public:
 
     // What a row's squared distances are multiplied by. With cosines, a row without direction is as far from every center.
     double factor(int64_t i) const { return unit_ && rows_.norm2()[i] == 0 ? 0.0 : weight(i); }
+    // No row costs more with any of these centers.
+    double most_cost(const Centers& centers) const;
     int64_t n_rows() const { return rows_.n_rows(); }
     int64_t n_clusters() const { return centers_->size(); }
     int64_t distances() const { return distances_; }  // since the start
@@ -98,6 +101,7 @@ private:
     const Rows& rows_;
     const double* weights_;
     double least_weight_ = 1;  // stands for no weight: less than any that counts
+    double most_weight_ = 1, most_norm_ = 0;
     AssignOptions options_;
     bool unit_;
     int64_t length_ = 0;

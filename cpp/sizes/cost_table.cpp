@@ -19,6 +19,7 @@ constexpr int64_t kRowsOfBlock = 256;
 constexpr double kLost = 0x1p-53 / 1e-11;
 
 using Lanes = double __attribute__((vector_size(64)));
+using Bits = int64_t __attribute__((vector_size(64)));
 
 // An entry that is not zero.
 struct GapEntry {
@@ -27,8 +28,8 @@ struct GapEntry {
 };
 
 template <int kVectors>
-__attribute__((always_inline)) inline void gaps_of(const GapEntry* entries, int64_t n, const double* spread,
-                                                   double* inside, double* covered) {
+[[gnu::always_inline]] inline void gaps_of(const GapEntry* entries, int64_t n, const double* spread, double* inside,
+                                           double* covered) {
     Lanes in[kVectors] = {}, cover[kVectors] = {};
     for (int64_t e = 0; e < n; ++e) {
         const double* const at = spread + entries[e].feature * kVectors * kLanes;
@@ -44,12 +45,86 @@ __attribute__((always_inline)) inline void gaps_of(const GapEntry* entries, int6
     std::memcpy(covered, cover, sizeof(cover));
 }
 
+// The same of a row that has all features.
+template <int kVectors, class V>
+[[gnu::always_inline]] inline void full_gaps_of(const V* values, int64_t n, const double* spread, double* inside) {
+    Lanes in[kVectors] = {};
+    for (int64_t e = 0; e < n; ++e)
+        for (int v = 0; v < kVectors; ++v) {
+            Lanes center;
+            std::memcpy(&center, spread + (e * kVectors + v) * kLanes, sizeof(Lanes));
+            const Lanes gap = double(values[e]) - center;
+            in[v] += gap * gap;
+        }
+    std::memcpy(inside, in, sizeof(in));
+}
+
 // Per center: the squared gaps to a row at its entries, and the squares of the center there.
 FOR_EACH_PROCESSOR
 void add_gaps(int64_t n_vectors, const GapEntry* entries, int64_t n, const double* spread, double* inside,
               double* covered) {
     if (n_vectors == 1) return gaps_of<1>(entries, n, spread, inside, covered);
     gaps_of<2>(entries, n, spread, inside, covered);
+}
+FOR_EACH_PROCESSOR
+void add_full_gaps(int64_t n_vectors, const float* values, int64_t n, const double* spread, double* inside) {
+    if (n_vectors == 1) return full_gaps_of<1>(values, n, spread, inside);
+    full_gaps_of<2>(values, n, spread, inside);
+}
+FOR_EACH_PROCESSOR
+void add_full_gaps(int64_t n_vectors, const double* values, int64_t n, const double* spread, double* inside) {
+    if (n_vectors == 1) return full_gaps_of<1>(values, n, spread, inside);
+    full_gaps_of<2>(values, n, spread, inside);
+}
+
+// Some centers side by side, by feature.
+struct SpreadCenters {
+    const Center* centers;
+    int64_t count, n_features, lanes;
+    const double* spread;
+};
+
+// The squared distances of a row to them.
+template <class V, class I>
+void measure_row(const Row<V, I>& row, const SpreadCenters& some, std::vector<GapEntry>& packed, double* out) {
+    double inside[kMostVectors * kLanes], covered[kMostVectors * kLanes];
+    const int64_t n_vectors = some.lanes / kLanes;
+    if (row.size == some.n_features && std::count(row.values, row.values + row.size, V(0)) == 0) {
+        add_full_gaps(n_vectors, row.values, row.size, some.spread, inside);
+        std::copy_n(inside, some.count, out);
+        return;
+    }
+    packed.clear();
+    for (int64_t e = 0; e < row.size; ++e)
+        if (row.values[e] != 0) packed.push_back({int64_t(row.features[e]), double(row.values[e])});
+    add_gaps(n_vectors, packed.data(), int64_t(packed.size()), some.spread, inside, covered);
+    for (int64_t c = 0; c < some.count; ++c) {
+        const Center& center = some.centers[c];
+        const double sum = inside[c] + (center.norm2 - covered[c]);
+        const bool lost = double(center.size()) * kLost * center.norm2 > sum;
+        out[c] = lost ? direct_distance2(row, as_row(center)) : sum;
+    }
+}
+
+// A bit per row: whether any of its values is below that of its label.
+FOR_EACH_PROCESSOR
+uint64_t rows_with_lower(const double* costs, int64_t stride, int64_t n, const int32_t* labels, const double* prices) {
+    uint64_t found = 0;
+    for (int64_t i = 0; i < n; ++i, costs += stride) {
+        const double own = costs[labels[i]] + prices[labels[i]];
+        Bits lower = {};
+        for (int64_t k = 0; k < stride; k += kLanes) {
+            Lanes cost, price;
+            std::memcpy(&cost, costs + k, sizeof(Lanes));
+            std::memcpy(&price, prices + k, sizeof(Lanes));
+            lower |= cost + price < own;
+        }
+        const auto half = __builtin_shufflevector(lower, lower, 0, 1, 2, 3) |
+                          __builtin_shufflevector(lower, lower, 4, 5, 6, 7);
+        const auto pair = __builtin_shufflevector(half, half, 0, 1) | __builtin_shufflevector(half, half, 2, 3);
+        found |= uint64_t((pair[0] | pair[1]) != 0) << i;
+    }
+    return found;
 }
 
 int64_t stride_for(int64_t n_clusters) { return (n_clusters + kLanes - 1) / kLanes * kLanes; }
@@ -59,6 +134,15 @@ int64_t stride_for(int64_t n_clusters) { return (n_clusters + kLanes - 1) / kLan
 int64_t CostTable::bytes(int64_t n_rows, int64_t n_clusters, int64_t n_features) {
     const int64_t lanes = std::min(stride_for(n_clusters), kMostVectors * kLanes);
     return int64_t(sizeof(double)) * (n_rows * stride_for(n_clusters) + n_features * lanes);
+}
+
+uint64_t CostTable::with_better(int64_t first, int64_t n, const int32_t* labels,
+                                const std::vector<double>& prices) const {
+    // Lanes beyond the clusters are out of the question.
+    double padded[kMostClusters];
+    std::fill(padded + n_clusters_, padded + stride_, INFINITY);
+    std::copy_n(prices.data(), n_clusters_, padded);
+    return rows_with_lower(row(first), stride_, n, labels + first, padded);
 }
 
 void CostTable::measure(const Rows& rows, const Centers& centers, int n_threads) {
@@ -73,32 +157,15 @@ void CostTable::measure(const Rows& rows, const Centers& centers, int n_threads)
             const Center& center = centers.items[first + c];
             for (int64_t e = 0; e < center.size(); ++e) spread_[center.features[e] * lanes + c] = center.values[e];
         }
+        const SpreadCenters some{centers.items.data() + first, count, rows.n_features(), lanes, spread_.data()};
         std::visit(
             [&](const auto& view) {
                 parallel_blocks((n_rows_ + kRowsOfBlock - 1) / kRowsOfBlock, n_threads, [&](int64_t block, int thread) {
                     std::vector<GapEntry>& packed = entries[thread];
                     const int64_t end = std::min(n_rows_, (block + 1) * kRowsOfBlock);
                     rows.read_ahead(block * kRowsOfBlock, end);
-                    for (int64_t i = block * kRowsOfBlock; i < end; ++i) {
-                        const auto row = view.row(i);
-                        packed.clear();
-                        for (int64_t e = 0; e < row.size; ++e)
-                            if (row.values[e] != 0) packed.push_back({int64_t(row.features[e]), double(row.values[e])});
-                        double inside[kMostVectors * kLanes], covered[kMostVectors * kLanes];
-                        add_gaps(lanes / kLanes, packed.data(), int64_t(packed.size()), spread_.data(), inside, covered);
-                        const bool everywhere = int64_t(packed.size()) == rows.n_features();
-                        double* const out = costs_.data() + i * stride_ + first;
-                        for (int64_t c = 0; c < count; ++c) {
-                            const Center& center = centers.items[first + c];
-                            const double sum = inside[c] + (center.norm2 - covered[c]);
-                            if (everywhere)
-                                out[c] = inside[c];
-                            else if (double(center.size()) * kLost * center.norm2 > sum)
-                                out[c] = direct_distance2(row, as_row(center));
-                            else
-                                out[c] = sum;
-                        }
-                    }
+                    for (int64_t i = block * kRowsOfBlock; i < end; ++i)
+                        measure_row(view.row(i), some, packed, costs_.data() + i * stride_ + first);
                 });
             },
             rows.matrix());

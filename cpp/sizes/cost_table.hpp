@@ -13,6 +13,8 @@ namespace sparsecluster {
 
 class CostTable {
 public:
+    static constexpr int64_t kMostClusters = 64;
+
     // Bytes of the table, and of what it takes to fill it.
     static int64_t bytes(int64_t n_rows, int64_t n_clusters, int64_t n_features);
 
@@ -44,6 +46,8 @@ public:
         while (costs[k] + prices[k] != least) ++k;
         return {int32_t(k), costs[k]};
     }
+    // A bit for each of up to 64 rows: whether best() has something for it.
+    uint64_t with_better(int64_t first, int64_t n, const int32_t* labels, const std::vector<double>& prices) const;
     double cost(int64_t i, int32_t cluster) const { return row(i)[cluster]; }
     void own_costs(const int32_t* labels, double* costs) const {
         for (int64_t i = 0; i < n_rows_; ++i) costs[i] = row(i)[labels[i]];

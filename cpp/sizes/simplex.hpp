@@ -1,10 +1,12 @@
 // Assignments within size bounds, from a first one to one of the lowest cost. What rows may choose from comes from a
 // source, the same in every function: source.visit(row, see) calls see(cluster, cost) for what it has of a row,
-// source.best(row, label, prices) gives the one of the lowest cost + price other than the label, and
-// source.cost(row, cluster) gives any cost.
+// source.best(row, label, prices) gives the one of the lowest cost + price other than the label,
+// source.with_better(first, n, labels, prices) a bit for each of so many rows, up to 64, which is zero where that is not
+// worth a call, and source.cost(row, cluster) gives any cost.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -57,6 +59,7 @@ public:
     SizeOffer best(int64_t row, int32_t label, const std::vector<double>& prices) const {
         return source_.best(ids_[row], label, prices);
     }
+    uint64_t with_better(int64_t, int64_t, const int32_t*, const std::vector<double>&) const { return ~uint64_t(0); }
     double cost(int64_t row, int32_t cluster) const { return source_.cost(ids_[row], cluster); }
 
 private:
@@ -331,17 +334,18 @@ template <class Source>
 void improve(SizeTree& tree, const Source& source, const int32_t* labels, int64_t n_rows, SizeProgress& progress) {
     constexpr int64_t kFew = 64;
     const int64_t n_blocks = (n_rows + kFew - 1) / kFew;
-    constexpr int64_t kManyPasses = 1000;
-    int64_t n_passes = 0;
     for (bool any = true; any;) {
         any = false;
-        if (++n_passes > kManyPasses) tree.tolerate_more();
         int64_t n_steps = 0;
         for (int64_t begin = 0; begin < n_rows; begin += kFew) {
             double most = 0;
             int64_t row = -1;
             SizeOffer taken;
-            for (int64_t i = begin; i < std::min(n_rows, begin + kFew); ++i) {
+            const int64_t n = std::min(kFew, n_rows - begin);
+            uint64_t rows = source.with_better(begin, n, labels, tree.prices());
+            if (n < kFew) rows &= (uint64_t(1) << n) - 1;
+            for (; rows; rows &= rows - 1) {
+                const int64_t i = begin + std::countr_zero(rows);
                 const SizeOffer offer = source.best(i, labels[i], tree.prices());
                 if (offer.cluster < 0) continue;
                 if (const double gain = tree.gain(i, offer.cluster, offer.cost); gain > most)
@@ -353,7 +357,6 @@ void improve(SizeTree& tree, const Source& source, const int32_t* labels, int64_
             ++n_steps;
         }
         any = tree.enter_pool() || n_steps > 0;
-        tree.refresh_prices();
         // Steps become fewer from pass to pass, by about the same factor.
         progress.reach(1 - std::log1p(double(n_steps)) / std::log1p(double(n_blocks)));
     }

@@ -3,13 +3,24 @@
 
 namespace sparsecluster {
 
-SizeTree::SizeTree(SizeBounds bounds, int64_t n_clusters, int64_t n_rows, int32_t* labels, double* costs)
+namespace {
+
+// A gain has two costs, each of which lost less than a unit.
+constexpr double kLeastUnits = 4;
+
+}  // namespace
+
+SizeTree::SizeTree(SizeBounds bounds, CostUnit unit, int64_t n_clusters, int64_t n_rows, int32_t* labels,
+                   double* costs)
     : bounds_(bounds),
+      unit_(unit),
+      least_gain_(kLeastUnits * unit.unit()),
       pool_(n_clusters),
       all_full_(all_full(bounds, n_clusters, n_rows)),
       labels_(labels),
       costs_(costs),
       sizes_(n_clusters, 0),
+      exact_prices_(n_clusters + 1, 0),
       prices_(n_clusters + 1, 0.0),
       parents_(n_clusters + 1, -1),
       first_child_(n_clusters + 1, -1),
@@ -21,7 +32,7 @@ SizeTree::SizeTree(SizeBounds bounds, int64_t n_clusters, int64_t n_rows, int32_
 
 void SizeTree::hang(int64_t k, int64_t parent, TreeLink link) {
     put_below(k, parent, link);
-    prices_[k] = link.above + prices_[parent] - link.below;
+    set_price(k, price_by_link(k));
 }
 
 void SizeTree::put_below(int64_t k, int64_t parent, TreeLink link) {
@@ -38,27 +49,35 @@ void SizeTree::unhang(int64_t k) {
     if (next_[k] >= 0) previous_[next_[k]] = previous_[k];
 }
 
-void SizeTree::shift_prices(int64_t top, double by) {
+FixedCost SizeTree::price_by_link(int64_t k) const {
+    return unit_.fixed(links_[k].above) + exact_prices_[parents_[k]] - unit_.fixed(links_[k].below);
+}
+
+void SizeTree::set_price(int64_t k, FixedCost price) {
+    exact_prices_[k] = price;
+    prices_[k] = unit_.rounded(price);
+}
+
+void SizeTree::shift_prices(int64_t top, FixedCost by) {
     stack_.assign(1, top);
     while (!stack_.empty()) {
         const int64_t k = stack_.back();
         stack_.pop_back();
-        prices_[k] += by;
+        set_price(k, exact_prices_[k] + by);
         for (int64_t child = first_child_[k]; child >= 0; child = next_[child]) stack_.push_back(child);
     }
 }
 
-void SizeTree::refresh_prices() {
+void SizeTree::set_prices() {
     stack_.assign(1, pool_);
     while (!stack_.empty()) {
         const int64_t k = stack_.back();
         stack_.pop_back();
         for (int64_t child = first_child_[k]; child >= 0; child = next_[child]) {
-            prices_[child] = links_[child].above + prices_[k] - links_[child].below;
+            set_price(child, price_by_link(child));
             stack_.push_back(child);
         }
     }
-    for (const double price : prices_) rounding_ = std::max(rounding_, kRounding * std::abs(price));
 }
 
 // Every cluster on the way from one up to another hands its row up, the last one too.
@@ -85,7 +104,9 @@ void SizeTree::turn(int64_t from, int64_t cut) {
 
 void SizeTree::enter(int64_t row, int64_t to, double cost) {
     const int64_t from = labels_[row];
-    const double own = costs_[row], gain = (own + prices_[from]) - (cost + prices_[to]);
+    const double own = costs_[row];
+    const FixedCost gain =
+        (unit_.fixed(own) + exact_prices_[from]) - (unit_.fixed(cost) + exact_prices_[to]);
     if (above(from, to)) {
         // The row goes down, others come up in turn.
         if (links_[from].row == row) {
@@ -130,13 +151,12 @@ bool SizeTree::enter_pool() {
     if (all_full_) return false;
     bool any = false;
     for (int64_t k = 0; k < pool_; ++k) {
-        const double rounding = std::max(rounding_, kTie * (std::abs(links_[k].below) + std::abs(links_[k].above)));
+        const double rounding = kTie * (links_[k].below + links_[k].above);
         if (parents_[k] == pool_ || std::abs(prices_[k]) <= rounding) continue;
         if (prices_[k] > 0 && may_grow(k)) {
-            const double price = prices_[k];
             unhang(k);
             put_below(k, pool_, {});
-            shift_prices(k, -price);
+            shift_prices(k, -exact_prices_[k]);
             any = true;
         } else if (prices_[k] < 0 && sizes_[k] > bounds_.least) {
             leave_pool(k);
@@ -148,12 +168,11 @@ bool SizeTree::enter_pool() {
 
 // A cluster of negative price hands a row up for good.
 void SizeTree::leave_pool(int64_t k) {
-    const double price = prices_[k];
     const int64_t cut = fill_place(child_towards(pool_, k), k);
     --sizes_[k];
     turn(k, cut);
     put_below(k, pool_, {});
-    shift_prices(k, -price);
+    shift_prices(k, -exact_prices_[k]);
 }
 
 }  // namespace sparsecluster

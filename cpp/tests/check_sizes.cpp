@@ -79,9 +79,25 @@ void check_bounds(const Table& table, const Recipe& recipe, Metric metric) {
     }
 }
 
+// A cost comes back from fixed point as it was, and sums have no rounding, whatever the scale.
+void check_fixed_costs() {
+    for (const double largest : {1e-200, 1e-30, 1.0, 1e30, 1e290})
+        for (const int64_t n_clusters : {1, 1000, 10'000'000}) {
+            const CostUnit unit(largest, n_clusters);
+            for (const double share : {1.0, 1 / 3.0, 1e-3 / 7, 1e-10 / 11})
+                check(unit.rounded(unit.fixed(largest * share)) == largest * share, "a cost changes in fixed point");
+            const int64_t n_terms = std::min<int64_t>(n_clusters, 1000);
+            FixedCost sum = 0;
+            for (int64_t k = 0; k < n_terms; ++k) sum += unit.fixed(largest) - unit.fixed(largest / 3);
+            for (int64_t k = 0; k < n_terms; ++k) sum -= unit.fixed(largest) - unit.fixed(largest / 3);
+            check(sum == 0, "a sum of costs is rounded");
+        }
+}
+
 }  // namespace
 
 void check_sizes(const char* level) {
+    check_fixed_costs();
     const Recipe recipes[] = {
         {"sizes sparse", 90, 60, 7, 0.1},
         {"sizes of many clusters", 120, 40, 40, 0.2},

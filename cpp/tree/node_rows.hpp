@@ -128,8 +128,8 @@ private:
             for (int64_t i = 0; i < n_; ++i)
                 if (ids_[i] != i) return false;
             own_ = matrix;
-            return std::find(matrix.values + matrix.indptr[0], matrix.values + matrix.indptr[n_], V(0)) ==
-                   matrix.values + matrix.indptr[n_];
+            // All are looked at in any case, and so many at a time.
+            return std::count(matrix.values + matrix.indptr[0], matrix.values + matrix.indptr[n_], V(0)) == 0;
         }
     }
 

@@ -68,6 +68,8 @@ def test_what_cannot_be_compared_is_refused(measure):
         measure([0, 1], [0, 1], sample_weight=[1])
     with pytest.raises(ValueError, match="finite, not negative"):
         measure([0, 1], [0, 1], sample_weight=[1, np.nan])
+    with pytest.raises(ValueError, match="sample_weight must be real numbers"):
+        measure([0, 1], [0, 1], sample_weight=["a", "b"])
     with pytest.raises(ValueError, match="labels_pred contains NaN"):
         measure([0, 1], [0, np.nan])
 

@@ -218,6 +218,19 @@ def test_the_table_as_text_and_as_a_picture(tmp_path):
     plt.close("all")
 
 
+def test_a_split_of_some_hundred_rows_is_not_left_to_one_start():
+    """Where it was, the largest cluster was split in its stead, by the lengths of its rows."""
+    rng = np.random.default_rng(4)
+    classes = np.repeat(np.arange(5), (1500, 800, 400, 200, 100))
+    rates = np.tile(rng.gamma(0.3, 1.0, size=2000), (5, 1))
+    for one in range(5):
+        rates[one, rng.choice(2000, 60, replace=False)] += rng.gamma(2.0, 1.0, size=60)
+    lengths = rng.lognormal(0.0, 0.25, size=len(classes))[:, None]
+    X = sp.csr_array(np.log1p(rng.poisson(0.5 * rates[classes] * lengths)))
+    # The two small classes are one cluster: lower costs divide the largest class first.
+    assert choose_k(X, range(2, 7), random_state=0, n_resamples=0).k == 4
+
+
 REFUSED = {
     "empty": ({"k_range": []}, "k_range is empty"),
     "one": ({"k_range": [1, 2]}, "at least 2, got 1"),

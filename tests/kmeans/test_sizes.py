@@ -182,6 +182,17 @@ def test_rows_without_weight_do_not_move_for_ever(seed):
     check_optimal(model, X, weights.astype(float))
 
 
+@pytest.mark.parametrize("seed", [5, 34, 44, 47, 68, 74, 83, 84, 114, 137, 176, 201])
+def test_costs_of_very_different_size_do_not_move_rows_for_ever(seed):
+    # In float64, prices that are sums of both kept what rounding left of the small ones.
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (60, 3)) * rng.choice([1, 1e6, 1e-6, 1 / 3], (60, 1))
+    weights = rng.integers(0, 3, 60)
+    model = fit(X, 18, weights=weights, size_min=2, size_max=5, init=X[:18] + 0.25, max_iter=2)
+    assert kept(model)
+    check_optimal(model, X, weights.astype(float))
+
+
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_step_is_a_best_assignment(data):

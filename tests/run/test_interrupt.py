@@ -52,6 +52,10 @@ CALLS = {
         "km = KMeans(2000, init='random', algorithm='hamerly', tol=0, callback=started)",
         "km.fit(X)",
     ),
+    "in an assignment within bounds": (
+        "started()",
+        "KMeans(1000, init=S[:1000], size_max=201, max_iter=1).fit(S)",
+    ),
     "in dense seeding": ("started()", "kmeans_plusplus(X, 10_000, random_state=0)"),
     "in sparse seeding": ("started()", "kmeans_plusplus(S, 20_000, random_state=0)"),
     "in the first neighbors of a tree": ("started()", "AgglomerativeClustering().fit(S)"),
@@ -89,6 +93,7 @@ CALLS = {
 
 
 QUICK = ("in Lloyd's iterations", "in sparse seeding", "in a batch of a stream", "in a chain")
+QUICK += ("in an assignment within bounds",)
 
 
 @pytest.mark.parametrize("moment", slow_except(QUICK, CALLS))

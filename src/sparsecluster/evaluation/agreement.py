@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster.evaluation.labelling import check_labels
+from sparsecluster.rows.checks import as_numbers
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.resources import effective_memory_limit
 
@@ -182,7 +183,7 @@ def _numbers(labels: Any, name: str, *, noise: bool) -> tuple[np.ndarray, int]:
 def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(n_rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = as_numbers(sample_weight, "sample_weight")
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has the shape {weights.shape}; one weight for each of the {n_rows:,} "

@@ -23,7 +23,7 @@ from sparsecluster.tree.splitting import Splitter
 
 # A split is one run of so many iterations; few rows need several starts, of which the best counts,
 # and can afford them.
-FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 500, 4, 1
+FEW_ROWS, STARTS_OF_FEW, STARTS_OF_MANY = 1000, 4, 1
 SPLIT_ITERATIONS = 5
 # A run ends with the iteration that takes off the cost less than this share of all that it took
 # off, because the next one goes on from there; the first one of a chain does more.

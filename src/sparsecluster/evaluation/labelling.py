@@ -20,6 +20,7 @@ Progress = Callable[[float], Any]
 NOISE = -1
 # Of values: outside, their squares lose digits in float64.
 SMALLEST, LARGEST = 1e-100, 1e100
+LARGEST_LABEL = 2.0**53  # beyond, floats are not all whole numbers that there are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +158,14 @@ def labelled(
 
 def check_labels(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndarray]:
     """The labels that occur, ascending, and for each row the number of its own; -1 for noise."""
-    given = np.asarray(check_input(labels, name))
+    try:
+        given = np.asarray(check_input(labels, name))
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(
+            f"{name} must have one dimension, and its items are of different lengths."
+        ) from None
     if given.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got the shape {given.shape}.")
     if given.dtype.kind == "f":
@@ -166,6 +174,9 @@ def check_labels(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndar
         if np.any(broken := given != np.floor(given)):
             row = _first(broken)
             raise ValueError(f"{name} must be whole numbers: row {row} has {given[row]:g}.")
+        if np.any(large := np.abs(given) > LARGEST_LABEL):
+            row = _first(large)
+            raise ValueError(f"{name} must be at most 2**53: row {row} has {given[row]:g}.")
         given = given.astype(np.int64)
     if given.dtype.kind not in "biuUSO":
         raise ValueError(f"{name} must be integers or strings, got {given.dtype}.")

@@ -97,7 +97,8 @@ def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str
     if len(ks) > 1 and k == ks[-1] and not exhausted:
         doubts.append("it is the last of the range, and a larger one may be better")
     elif len(ks) > 1 and k == ks[0]:
-        doubts.append("it is the first of the range, and a smaller one may be better")
+        smaller = "a smaller one may be better" if k > 2 else "the rows may be one cluster alone"
+        doubts.append(f"it is the first of the range, and {smaller}")
     if chosen["silhouette"] < LOW:
         doubts.append(
             f"a silhouette of {chosen['silhouette']:.3f} is low: clusters overlap, or there are "

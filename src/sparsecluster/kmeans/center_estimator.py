@@ -235,11 +235,14 @@ class CenterEstimator(
 
     def _points(self, X: Any, *, reset: bool = False) -> Rows:
         """The rows of X as points of the metric."""
+        rows = self._enter(X, reset=reset)
+        # To ask how much memory is free takes a good part of a small fit: only where it matters.
+        limit = effective_memory_limit(self.memory_limit) if rows.in_file else 2**62
         return self._measure(reset=reset).rows(
-            self._enter(X, reset=reset),
+            rows,
             n_threads=effective_n_threads(self.n_threads),
             zero_rows=self.zero_rows,
-            memory_limit=effective_memory_limit(self.memory_limit),
+            memory_limit=limit,
         )
 
     def _rows_to_fit(self, X: Any) -> Rows:

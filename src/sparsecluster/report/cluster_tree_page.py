@@ -30,10 +30,7 @@ def values(estimator: Any, terms: int, title: str, version: str) -> dict[str, An
         ],
         "making": [
             *head(estimator, version, ("distance", estimator.metric_)),
-            (
-                "children per node",
-                f"{children.min():,} to {children.max():,}" if tree.depth else "none",
-            ),
+            ("children per node", _span(children)),
         ],
         "uneven": [
             (name, value.replace("cluster", "leaf").replace("leafs", "leaves"))
@@ -77,3 +74,11 @@ def _nested(estimator: Any, terms: int) -> dict[str, Any]:
         if node:
             made[int(tree.parents[node])]["children"].append(made[node])
     return made[0]
+
+
+def _span(counts: np.ndarray) -> str:
+    """From the lowest to the highest of some numbers."""
+    if not len(counts):
+        return "none"
+    least, most = counts.min(), counts.max()
+    return f"{most:,}" if least == most else f"{least:,} to {most:,}"

@@ -20,6 +20,17 @@ INPUT: dict[str, Any] = {
 }
 
 
+def as_numbers(given: Any, name: str) -> np.ndarray:
+    """An array of float64, with an error of our own where that cannot be made of it."""
+    try:
+        numbers = np.asarray(given)
+        if numbers.dtype.kind in "biufO":
+            return numbers.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name} must be real numbers, one per row.")
+
+
 def check_weights(
     sample_weight: Any, rows: Rows, *, max_norm2: float | None = None
 ) -> np.ndarray | None:
@@ -31,8 +42,9 @@ def check_weights(
         return None
     from sklearn.utils.validation import _check_sample_weight
 
+    given = check_input(sample_weight, "sample_weight")
     weights = _check_sample_weight(
-        check_input(sample_weight, "sample_weight"),
+        given if np.isscalar(given) else as_numbers(given, "sample_weight"),
         rows.matrix,
         dtype=np.float64,
         ensure_non_negative=True,
