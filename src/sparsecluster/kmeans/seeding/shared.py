@@ -68,8 +68,9 @@ def draw_by_distance(
         )
     first = first_row(rows.n_rows, setting)
     draws = setting.random_state.random_sample((n_steps, trials))
-    many = n_clusters > SINGLE_STEPS
-    seed = setting.random_state.randint(np.iinfo(np.int64).max, dtype=np.int64) if many else 0
+    seed = 0  # of pools, where there are any
+    if n_clusters > SINGLE_STEPS:
+        seed = int(setting.random_state.randint(np.iinfo(np.int64).max, dtype=np.int64))
     indices, _ = _core.greedy_kmeans_plusplus(
         rows.core, n_clusters, first, draws, SINGLE_STEPS, seed, setting.weights, floor,
         setting.memory_limit, setting.n_threads, lambda found: setting.progress(found / n_clusters),
