@@ -84,7 +84,9 @@ public:
     // `gain_step`: of the fixed point in which gains are summed.
     PooledSteps(const Rows& rows, const SeedOptions& options, Potential& potential, double gain_step)
         : rows_(rows), options_(options), potential_(potential), gain_step_(gain_step), proposals_(options.seed),
-          list_of_(rows.n_rows(), -1), room_(std::max(options.memory_limit / 4, kLeastRoom)) {}
+          list_of_(rows.n_rows(), -1),
+          room_(std::max(kLeastRoom, std::min(options.memory_limit / 4,
+                                              std::max(kEnoughRoom, kBytesPerRow * rows.n_rows())))) {}
 
     void run(Seeds& seeds) {
         mean_size_ = double(rows_.n_rows()) / double(seeds.rows.size());
@@ -102,9 +104,8 @@ private:
     static constexpr int64_t kBlock = 4096;
     // Lists of more rows are forgotten when others are made.
     static constexpr size_t kMostKept = 64;
-    static constexpr int64_t kLeastRoom = int64_t(1) << 20;
-    // Bytes per row for what is known of rows that were candidates.
-    static constexpr int64_t kKeptPerRow = 128;
+    // Bytes for the lists that are found together, and for those that are kept.
+    static constexpr int64_t kLeastRoom = int64_t(1) << 20, kEnoughRoom = int64_t(64) << 20, kBytesPerRow = 128;
 
     // The candidates of a step, each once, ascending.
     void draw(int64_t n_seeds) {
@@ -193,7 +194,7 @@ private:
     void forget_long_lists() {
         std::vector<int32_t> place(lists_.size(), -1);
         std::vector<std::vector<NearerRow>> kept;
-        int64_t left = std::min(kKeptPerRow * rows_.n_rows(), room_);
+        int64_t left = room_;
         for (size_t l = lists_.size(); l-- > 0;) {  // the latest first
             std::vector<NearerRow>& list = lists_[l];
             if (list.size() > kMostKept) continue;
@@ -217,7 +218,7 @@ private:
     std::vector<int32_t> list_of_;  // per row, its place in lists_ or -1
     std::vector<std::vector<NearerRow>> lists_;
     double mean_size_ = 0;  // of the lists that were found last
-    int64_t room_;          // bytes for them
+    int64_t room_;
     std::vector<int32_t> nearer_;
     std::vector<double> distances2_;
 };
