@@ -167,6 +167,18 @@ Center ClusterSums::place(Center mean, Cluster& cluster) const {
     });
 }
 
+SumDelta ClusterSums::whole() const {
+    SumDelta all;
+    all.begin.assign(1, 0);
+    for (const Cluster& cluster : clusters_) {
+        all.features.insert(all.features.end(), cluster.features.begin(), cluster.features.end());
+        all.sums.append(cluster.sums, 0, cluster.sums.size());
+        all.begin.push_back(int64_t(all.features.size()));
+        all.weights.push_back(cluster.fixed_weight);
+    }
+    return all;
+}
+
 std::vector<double> ClusterSums::mean_norm2() const {
     std::vector<double> out;
     for (const Cluster& cluster : clusters_) out.push_back(cluster.mean_norm2);
@@ -189,20 +201,26 @@ void RowSums::take_new_rows(int64_t n) {
     const int64_t known = int64_t(labels_.size());
     if (known == n) return;
     labels_.resize(n, -1);
-    const bool about_mean = in_space(metric_, [](auto space) { return space.kScatterAboutMean; });
-    if (!about_mean) {
-        in_space(metric_, [&](auto space) {
-            for (int64_t i = known; i < n; ++i) scatter_.add(weight_of(i) * space.baseline(rows_.norm2()[i]));
-        });
-    } else if (known == 0 && n == columns_.n_rows) {
+    if (about_mean() && known == 0 && n == columns_.n_rows)
         scatter_.add(columns_.scatter);
-    } else {
+    else
+        scatter_.add(scatter_of(known, n));
+}
+
+ExactSum RowSums::scatter_of(int64_t begin, int64_t end) const {
+    ExactSum sum;
+    if (about_mean()) {
         std::visit(
             [&](const auto& view) {
-                for (int64_t i = known; i < n; ++i) scatter_.add(weight_of(i) * spread_(view.row(i)));
+                for (int64_t i = begin; i < end; ++i) sum.add(weight_of(i) * spread_(view.row(i)));
             },
             rows_.matrix());
+    } else {
+        in_space(metric_, [&](auto space) {
+            for (int64_t i = begin; i < end; ++i) sum.add(weight_of(i) * space.baseline(rows_.norm2()[i]));
+        });
     }
+    return sum;
 }
 
 void RowSums::assume(const int32_t* labels, int64_t n_rows) { labels_.assign(labels, labels + n_rows); }

@@ -47,27 +47,37 @@ def test_partitions_change_nothing(store, estimator, start, weighted):
         assert_same_fit(whole, fitted(parts, store, sample_weight=weights))
 
 
-def test_only_centers_that_moved_are_sent(store):
-    sent = []
+class Watching(LocalExecutor):
+    """Keeps the deltas that parts are sent."""
 
-    class Watched(LocalSession):
-        def _called(self, call):
-            if call.method == "step":
-                sent.append(call.shared["clusters"])
-            return super()._called(call)
+    def session(self, factory, specs):
+        deltas = self.deltas = []
 
-    class Watching(LocalExecutor):
-        def session(self, factory, specs):
-            return Watched(factory, specs, 1)
+        class Watched(LocalSession):
+            def _called(self, call):
+                if call.method == "step":
+                    deltas.append(call.shared["delta"])
+                return super()._called(call)
 
-    centers = [X[:20].toarray()]
+        return Watched(factory, specs, 1)
+
+
+def test_only_sums_that_changed_are_sent(store):
+    executor, centers = Watching(3), [X[:20].toarray()]
     keep = {"callback": lambda record: centers.append(record.centers().toarray())}
-    KMeans(20, init=X[:20], tol=0, executor=Watching(3), **keep).fit(store)
-    assert np.array_equal(sent[0], np.arange(20))
-    assert len(sent[-1]) < 20
-    for clusters, before, after in zip(sent[1:], centers, centers[1:], strict=False):
+    KMeans(20, init=X[:20], tol=0, executor=executor, **keep).fit(store)
+    first, *deltas = executor.deltas
+    assert first is None
+    assert len(deltas[-1][2]) < len(deltas[0][2])
+    for (_, begin, *_), before, after in zip(deltas, centers, centers[1:], strict=False):
         moved = np.flatnonzero((before != after).any(axis=1))
-        assert set(moved) <= set(clusters)
+        assert set(moved) <= set(np.flatnonzero(np.diff(begin)))
+
+
+def test_nothing_of_its_own_is_sent_to_a_single_part(store):
+    executor = Watching(1)
+    KMeans(20, init=X[:20], executor=executor).fit(store)
+    assert set(executor.deltas) == {None, "own"}
 
 
 def test_clusters_that_nothing_can_fill_go(tmp_path):
@@ -84,11 +94,12 @@ def test_clusters_that_nothing_can_fill_go(tmp_path):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("start", ["given", "empty clusters", "elkan", "random", "k-means||"])
-def test_parts_are_restored_to_the_same_bits(store, estimator, start):
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_parts_are_restored_to_the_same_bits(store, estimator, start, n_parts):
     weights = np.random.default_rng(1).random(X.shape[0])
     given = {"random_state": 0, "max_iter": 6, **STARTS[start]}
     whole = fitted(estimator(20, **given), store, sample_weight=weights)
-    parts = estimator(20, executor=ForgetfulExecutor(3), **given)
+    parts = estimator(20, executor=ForgetfulExecutor(n_parts), **given)
     assert_same_fit(whole, fitted(parts, store, sample_weight=weights))
 
 

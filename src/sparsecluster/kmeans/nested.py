@@ -71,6 +71,6 @@ def exhausted(loop: Loop, size: int) -> bool:
     That is so when the standard error of a center, by the scatter of its rows about their mean,
     exceeds its last shift `RHO` times, for half of the centers.
     """
-    error2, shift = loop.standard_errors(loop.labels[:size])
+    error2, shift = loop.standard_errors(size)
     certain = error2 < (RHO * shift) ** 2
     return bool(2 * np.count_nonzero(certain) <= len(shift))

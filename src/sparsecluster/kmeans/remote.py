@@ -17,15 +17,13 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.merged import merge_measured
+from sparsecluster.kmeans.packed import Arrays, packed, unpacked
 from sparsecluster.kmeans.partition import (
-    Arrays,
     Partition,
     check_fixed_point,
     column_stats_there,
-    packed,
     stats_of,
     totals_checksum,
-    unpacked,
 )
 from sparsecluster.kmeans.remote_seeding import seed_remotely
 from sparsecluster.kmeans.remote_work import RemoteWork
@@ -85,12 +83,13 @@ class RemoteRows:
         self._memory_limit = effective_memory_limit(setting.memory_limit)
         self._source, self._setting = source, setting
         self.cuts = source.cuts(executor.n_workers)
-        common = {
+        common: Arrays = {
             "metric": setting.metric,
             "zero_rows": setting.zero_rows,
             "memory_limit": setting.memory_limit,
             "algorithm": setting.algorithm,
         }
+        common["alone"] = len(self.cuts) == 2
         specs = [
             {**common, "begin": begin, "end": end, **source.spec(begin, end)}
             for begin, end in pairwise(self.cuts)
@@ -125,6 +124,7 @@ class RemoteRows:
     def measure(self, sample_weight: Any) -> None:
         """Weights, and the statistics of the columns: sums that no partition changes."""
         session, measured = self.session, self.weigh(sample_weight)
+        self.range = measured["range"]  #: number of rows, largest norm, weights
         self._baseline = _core.exact_value(measured["baseline"])
         self._weight = _core.exact_value(measured["weight"])
         self._filled_weight = _core.exact_value(measured["filled_weight"])
@@ -240,9 +240,13 @@ class RemoteRows:
         """An array of a value per row, as the partitions have the rows."""
         return own_parts(self.cuts, array)
 
-    def work(self, centers: _core.Centers, start: RunState) -> RemoteWork:
+    def gathered(self, parts: list[np.ndarray]) -> np.ndarray:
+        """The array that has these parts."""
+        return np.concatenate(parts)
+
+    def work(self, task: Task, centers: _core.Centers, start: RunState) -> RemoteWork:
         """A run begins."""
-        return RemoteWork(self, centers, start)
+        return RemoteWork(self, task, centers, start)
 
     def close(self) -> None:
         """Leave nothing behind on the workers."""
