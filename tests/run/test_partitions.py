@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.machines import ForgetfulExecutor, assert_same_fit, sparse_rows, stored
 
 from sparsecluster import KMeans, SphericalKMeans, _core
+from sparsecluster.kmeans import ledger
 from sparsecluster.rows.rows import as_rows
 from sparsecluster.run.local import LocalExecutor, LocalSession
 
@@ -103,11 +104,44 @@ def test_parts_are_restored_to_the_same_bits(store, estimator, start, n_parts):
     assert_same_fit(whole, fitted(parts, store, sample_weight=weights))
 
 
-def test_parts_are_restored_after_clusters_went(tmp_path):
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_parts_are_restored_after_clusters_went(tmp_path, n_parts):
     rows = np.repeat(np.arange(1.0, 6)[:, None], 30, axis=0) * np.array([[1.0, 2.0]])
     path, init = stored(tmp_path, rows), np.vstack([rows[:1]] * 8)
-    parts = KMeans(8, init=init, executor=ForgetfulExecutor(3))
+    parts = KMeans(8, init=init, executor=ForgetfulExecutor(n_parts))
     assert_same_fit(fitted(KMeans(8, init=init), path), fitted(parts, path))
+
+
+@pytest.mark.parametrize("start", ["given", "empty clusters"])
+def test_single_part_is_restored_from_its_last_iterations(store, monkeypatch, start):
+    longest = []
+
+    class Counted(ForgetfulExecutor):
+        def session(self, factory, specs):
+            session = super().session(factory, specs)
+            called = session._called
+
+            def counted(call):
+                longest.append(len(session.recipe_of(0).get("turns", ())))
+                return called(call)
+
+            session._called = counted
+            return session
+
+    monkeypatch.setattr(ledger, "REPLAY_SECONDS", 0.0)
+    given = {"random_state": 0, **STARTS[start]}
+    part = fitted(KMeans(20, executor=Counted(1), **given), store)
+    assert_same_fit(fitted(KMeans(20, **given), store), part)
+    assert part.n_iter_ > max(longest) > 0
+
+
+@pytest.mark.parametrize("start", ["given", "empty clusters"])
+def test_deltas_that_wait_change_nothing(store, monkeypatch, start):
+    monkeypatch.setattr(ledger, "FEW_WAITING", 0)  # centers come from a worker
+    monkeypatch.setattr(ledger, "MOST_WAITING", 0)
+    given = {"random_state": 0, **STARTS[start]}
+    part = fitted(KMeans(20, executor=LocalExecutor(3), **given), store)
+    assert_same_fit(fitted(KMeans(20, **given), store), part)
 
 
 def test_fit_resumes_on_another_number_of_parts(store, tmp_path):

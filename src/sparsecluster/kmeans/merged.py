@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster import _core
+from sparsecluster.kmeans.ledger import joined
 
 Arrays = dict[str, Any]
 OWN = "own"  # a delta that the only part has found itself: it need not travel back
@@ -43,8 +44,7 @@ def merge_limbs(found: Sequence[np.ndarray]) -> np.ndarray:
 
 def merge_steps(found: Sequence[Arrays]) -> Arrays:
     """Of the turns."""
-    deltas = [one["delta"] for one in found]
-    merged: Arrays = {"delta": deltas[0] if len(deltas) == 1 else _core.merge_deltas(deltas)}
+    merged: Arrays = {"delta": joined([one["delta"] for one in found])}
     if "sizes" in found[0]:
         merged["sizes"] = np.sum([one["sizes"] for one in found], axis=0)
         merged["scatter"] = merge_limbs([one["scatter"] for one in found])

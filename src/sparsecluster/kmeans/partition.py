@@ -22,6 +22,7 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nearest_labels
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
+from sparsecluster.kmeans.ledger import joined
 from sparsecluster.kmeans.merged import OWN, merge_limbs, merge_totals
 from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
 from sparsecluster.kmeans.seeding.parallel import Distances
@@ -205,11 +206,9 @@ class Partition:
 
     def _apply(self, delta: Any, scatter: float) -> tuple[np.ndarray, float]:
         """How far each center went, and the cost."""
-        if isinstance(delta, str):
+        if self._alone:
             assert delta == OWN
-            found = self._found
-            delta = found[0] if len(found) == 1 else _core.merge_deltas(found)
-        self._found = []
+            delta, self._found = joined(self._found), []
         self._before = self._taking_part.copy()
         n_threads = self._setting.n_threads
         _, self._shift, cost = self._clusters.apply(delta, scatter, self._centers, n_threads)
@@ -294,6 +293,8 @@ class Partition:
         done about empty clusters after it."""
         for drawn in recipe.get("drawn", ()):
             self.approach(**drawn)
+        for method, given in recipe.get("turns", ()):
+            getattr(self, method)(**given)
         if "centers" not in recipe:
             return
         if recipe["before"] is not None:
@@ -303,8 +304,6 @@ class Partition:
         self._restore_labels(recipe)
         self._sums.assume(self._taking_part)
         self._clusters.apply(recipe["sums"], 0.0, self._centers, self._setting.n_threads)
-        if recipe["delta"] is not None and self._alone:
-            self._found = [recipe["delta"]]
 
     def _restore_labels(self, recipe: Arrays) -> None:
         self._take(recipe["labels"])
@@ -388,8 +387,10 @@ class Partition:
         return self._told(self._sums.delta(self._taking_part, self._setting.n_threads))
 
     def _told(self, delta: Any) -> Arrays:
+        """A delta as it is answered: nobody else needs it where there are no other parts."""
         if self._alone:
             self._found.append(delta)
+            return {"delta": delta[:1]}
         return {"delta": delta}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sparsecluster import _core
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
-from sparsecluster.kmeans.ledger import Delta, Ledger
+from sparsecluster.kmeans.ledger import Delta, Ledger, Replay, joined
 from sparsecluster.kmeans.merged import (
     OWN,
     merge_candidates,
@@ -79,9 +79,12 @@ class RemoteWork:
         self._remote, self._session, self._task = remote, remote.session, task
         self.seconds_ahead = 0.0  #: of an assignment that came with the last update
         self._ahead: Arrays | None = None  # what that gave
-        self._ledger = self._ledger_of(centers)
-        self._centers: _core.Centers | None = None  # as a worker told them
-        self._before, self._stage = None, Stage()
+        self._alone = self._session.n_parts == 1
+        self._replay = Replay()
+        self._ledger: Any = None if self._alone else self._ledger_of(centers)
+        self._centers: _core.Centers | None = centers  # None: to be asked for
+        self._stage = Stage()
+        self._before: Stage | None = None
         self._sizes = np.zeros(centers.n_clusters, dtype=np.int64)
         self._cost: float | None = None  # of the last update
         self._scatter: np.ndarray | None = None  # of the rows that took part, if not all do
@@ -90,30 +93,37 @@ class RemoteWork:
             labels = remote.in_parts(start.labels)
             self._stage = Stage(labels=labels, n_rows=task.rows.n_rows)
         self._session.recipe_of = lambda part: {}
-        begun = self._session.turn(
-            "begin",
-            {"limit": task.limit.values, **packed_core(centers)},
-            own=[{"labels": part} for part in labels],
-            merge=merge_steps,
-        )
+        begun = self._turn("begin", self._beginning(centers), [{"labels": one} for one in labels])
         # Changes no center: they came from these labels.
         self._delta: Delta | None = None if start.labels is None else begun["delta"]
         self._session.recipe_of = self._recipe
+
+    def _beginning(self, centers: _core.Centers) -> Arrays:
+        return {"limit": self._task.limit.values, **packed_core(centers)}
 
     def _ledger_of(self, centers: _core.Centers) -> Ledger:
         remote, limit = self._remote, self._task.limit
         sums = _core.ClusterSums(remote.columns, centers.n_clusters, remote.metric.space, limit)
         return Ledger(centers.copy(), sums, remote.n_threads)
 
+    def _turn(
+        self, method: str, given: Arrays, own: Sequence[dict[str, Any]] | None = None
+    ) -> Arrays:
+        found = self._session.turn(method, given, own=own, merge=merge_steps)
+        if self._alone:
+            self._replay.add(method, {**given, **(own[0] if own else {})})
+        return found
+
     def _recipe(self, part: int) -> Arrays:
         """What restores a partition as it is after the last turn."""
+        if self._alone:
+            return {"turns": self._replay.turns}
         before, ledger = self._before, self._ledger
         return {
             "before": None if before is None else before.recipe(part, ledger.before),
             **self._stage.recipe(part, ledger.centers),
             "limit": self._task.limit.values,
             "sums": ledger.whole(),
-            "delta": self._delta,
         }
 
     # --- an iteration ----------------------------------------------------------------------------
@@ -125,31 +135,33 @@ class RemoteWork:
             ahead = self._step(n_rows, self._delta)
         elif self._stage.n_rows < n_rows:
             found = self._step(n_rows, None)
-            both = {"delta": _core.merge_deltas([ahead["delta"], found["delta"]])}
+            both = {"delta": joined([ahead["delta"], found["delta"]])}
             ahead = {**found, **both, **merge_found([ahead, found])}
         self._delta, self._sizes = ahead["delta"], ahead["sizes"]
         return Found(**merge_found([ahead]))
 
     def _step(self, n_rows: int, delta: Delta | None) -> Arrays:
         """Have the workers apply a delta, if there is one, and assign the first rows."""
-        alone = self._session.n_parts == 1
         counts = n_rows < self._task.rows.n_rows or self._scatter is not None
-        given = {
-            "delta": OWN if alone and delta is not None else delta,
-            "scatter": self.scatter,
-            "n_rows": n_rows,
-            "scattered": counts,
-        }
-        found = self._session.turn("step", given, merge=merge_steps)
+        found = self._turn("step", self._stepping(n_rows, delta, counts))
         if delta is not None:
-            self._ledger.add(delta)
             self._before = self._stage
+            if not self._alone:
+                self._ledger.add(delta)
         self._stage, self._centers = Stage(n_rows=n_rows), None
         self._delta = found["delta"]
         if counts:
             more = found["scatter"]
             self._scatter = more if self._scatter is None else self._scatter + more
         return found
+
+    def _stepping(self, n_rows: int, delta: Delta | None, counts: bool) -> Arrays:
+        return {
+            "delta": OWN if self._alone and delta is not None else delta,
+            "scatter": self.scatter,
+            "n_rows": n_rows,
+            "scattered": counts,
+        }
 
     def refill(self, n_rows: int) -> tuple[int, list[int]]:
         """How many rows went into clusters that were empty, and the clusters nothing can fill."""
@@ -160,35 +172,41 @@ class RemoteWork:
         moves, hopeless = fill(self._sizes, found["rows"], found["ranks"], found["labels"])
         if moves:
             pairs = np.array(moves, dtype=np.int64)
-            more = self._session.turn("refill", {"moves": pairs}, merge=merge_steps)
+            assert self._delta is not None
+            more = self._turn("refill", {"moves": pairs})
             self._stage = replace(self._stage, moves=pairs)
-            self._delta = _core.merge_deltas([self._delta, more["delta"]])
+            self._delta = joined([self._delta, more["delta"]])
         return len(moves), hopeless
 
     def drop(self, empty: list[int]) -> None:
         """Go on without these clusters."""
-        ledger, before = self._ledger, self._before
         n_clusters = len(self._sizes)
         warn_if_fewer(n_clusters - len(empty), n_clusters)
         numbers = kept_numbers(n_clusters, empty)
-        delta = self._session.turn("renumber", {"numbers": numbers}, merge=merge_steps)["delta"]
+        delta = self._turn("renumber", {"numbers": numbers})["delta"]
+        self._delta, self._cost, self._centers = delta, None, None
+        if self._alone:
+            return
         # Restored by the centers before, whose labels are renumbered then.
+        ledger, before = self._ledger, self._before
         if before is not None and before.centers is None:
             self._before = replace(before, centers=ledger.before)
         self._stage = replace(self._stage, centers=ledger.centers, numbers=numbers)
-        self._delta, self._cost, self._centers = delta, None, None
         self._ledger = self._ledger_of(ledger.centers.some(np.flatnonzero(numbers >= 0)))
 
     def update(self, n_rows: int) -> tuple[int, np.ndarray, float]:
         """Move the centers: how many rows changed, how far each center went, and the cost."""
         assert self._delta is not None
-        moved, n_clusters = self._delta[0], len(self._delta[1]) - 1
+        moved = self._delta[0]
         if moved == 0 and self._cost is not None:
             self._delta = None
-            return 0, np.zeros(n_clusters), self._cost
+            return 0, np.zeros(len(self._sizes)), self._cost
         self._ahead = self._step(n_rows, self._delta)
         self.seconds_ahead = self._ahead["seconds"]
         shift, self._cost = self._ahead["update"]
+        if self._alone and self._replay.is_long:
+            begin = {"labels": None, **self._beginning(self.centers)}
+            self._replay.begin_at(("begin", begin), ("step", self._stepping(n_rows, None, False)))
         return moved, shift, self._cost
 
     # --- what is asked about it ------------------------------------------------------------------
@@ -196,7 +214,7 @@ class RemoteWork:
     @property
     def centers(self) -> _core.Centers:
         """The centers: worked out here, or from a worker where that is less work."""
-        if not self._ledger.behind:
+        if not self._alone and not self._ledger.behind:
             return self._ledger.centers
         if self._centers is None:
             own = [{"wanted": part == 0} for part in range(self._session.n_parts)]

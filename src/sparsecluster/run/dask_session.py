@@ -27,6 +27,7 @@ from sparsecluster.run.worker import (
     Missing,
     Outcome,
     Request,
+    Sent,
     deliver,
     drop,
     send_errand,
@@ -147,8 +148,9 @@ class DaskSession(Session):
         gone: set[str] = set()
         try:
             for home, errand in errands.items():
-                sent = send_errand(self._client.rpc, home, errand, call.shared, call.merge)
-                pending[asyncio.run_coroutine_threadsafe(sent, loop)] = _addresses(home, errand)
+                sent = Sent(errand, call.shared, call.merge)
+                told = send_errand(self._client.rpc, home, sent)
+                pending[asyncio.run_coroutine_threadsafe(told, loop)] = _addresses(home, errand)
             while pending:
                 done, _ = wait(list(pending), timeout=LOOK_SECONDS)
                 for one in done:
