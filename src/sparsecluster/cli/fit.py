@@ -98,8 +98,7 @@ def fit(
     given = chosen(clustering, minibatch=minibatch)
     executor = machines.executor
     by_workers = executor is not None and labels is not None and labels.endswith(".npy")
-    if minibatch:
-        machines.refuse_with("--minibatch")
+    by_workers = by_workers and not minibatch
     centers = init if Path(init).suffix in (".npz", ".npy") else None
     inputs = Inputs(data)
     check_outputs(

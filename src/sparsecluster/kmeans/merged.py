@@ -14,6 +14,7 @@ Arrays = dict[str, Any]
 OWN = "own"  # a delta that the only part has found itself: it need not travel back
 LIMBS = ("baseline", "weight", "filled_weight")
 SPREADS = ("sizes", "squares", "counts")
+SEEN = ("counts", "lengths")
 
 
 def merge_measured(found: Sequence[Arrays]) -> Arrays:
@@ -58,6 +59,11 @@ def merge_spreads(found: Sequence[Arrays]) -> Arrays:
     """Of `Partition.spreads`."""
     added = {key: np.sum([one[key] for one in found], axis=0) for key in SPREADS}
     return {**added, "mean_norm2": found[0]["mean_norm2"]}
+
+
+def merge_seen(found: Sequence[Arrays]) -> Arrays:
+    """Of `Partition.seen`."""
+    return {key: np.sum([one[key] for one in found], axis=0) for key in SEEN}
 
 
 def merge_found(found: Sequence[Arrays]) -> Arrays:

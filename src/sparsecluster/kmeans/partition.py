@@ -27,7 +27,7 @@ from sparsecluster.kmeans.merged import OWN, merge_limbs, merge_totals
 from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
 from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
-from sparsecluster.kmeans.spreads import spread_pieces
+from sparsecluster.kmeans.spreads import seen_pieces, spread_pieces
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
 from sparsecluster.run.session import Session
@@ -253,6 +253,11 @@ class Partition:
         n_clusters = self._centers.n_clusters
         found = spread_pieces(labels, norm2, weights, n_clusters, range)
         return {**found, "mean_norm2": self._clusters.mean_norm2}
+
+    def seen(self, range: tuple) -> Arrays:
+        """What a stream would have seen of the clusters, as sums that no partition changes."""
+        setting, labels = self._setting, self._taking_part
+        return seen_pieces(self._rows.core, self._centers, labels, setting, range)
 
     def centers(self, wanted: bool) -> Arrays | None:
         """The centers, if this part is asked for them."""
