@@ -33,7 +33,7 @@ def refused(tmp_path, monkeypatch, capfd):
         (("rows.store", "--workers", "2", "--dask", "tcp://x:1"), "cannot be combined with"),
         (
             ("rows.store", "--workers", "2", "--minibatch", "--schedule", "sculley"),
-            "--schedule sculley cannot be combined with --workers",
+            "--workers cannot be combined with --schedule sculley",
         ),
         (("rows.store", "--workers", "0"), "1"),
     ],

@@ -98,7 +98,10 @@ def fit(
     given = chosen(clustering, minibatch=minibatch)
     executor = machines.executor
     by_workers = executor is not None and labels is not None and labels.endswith(".npy")
-    by_workers = by_workers and not minibatch
+    if minibatch:
+        by_workers = False
+        if given.get("schedule") == "sculley":
+            machines.refuse_with("--schedule sculley")
     centers = init if Path(init).suffix in (".npz", ".npy") else None
     inputs = Inputs(data)
     check_outputs(

@@ -154,12 +154,16 @@ class MiniBatchKMeans(OnWorkers, StreamEstimator):
     (np.True_, np.float64(12.0))
     """
 
-    _parameters = StreamEstimator._parameters | OnWorkers._parameters | {
-        "schedule": Choice(SCHEDULES),
-        "batch_size": integer(1).optional,
-        "max_no_improvement": Number(0, kind=Integral).optional,
-        "compute_labels": Flag(),
-    }
+    _parameters = (
+        StreamEstimator._parameters
+        | OnWorkers._parameters
+        | {
+            "schedule": Choice(SCHEDULES),
+            "batch_size": integer(1).optional,
+            "max_no_improvement": Number(0, kind=Integral).optional,
+            "compute_labels": Flag(),
+        }
+    )
 
     def __init__(
         self,

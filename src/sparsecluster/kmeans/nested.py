@@ -20,9 +20,7 @@ class NestedBatches:
     Rows that are not `useful` come in the last batches.
     """
 
-    def __init__(
-        self, first: int, random_state: np.random.RandomState, useful: np.ndarray
-    ) -> None:
+    def __init__(self, first: int, random_state: np.random.RandomState, useful: np.ndarray) -> None:
         n_rows = len(useful)
         self.sizes = [min(first, n_rows)]
         while self.sizes[-1] < n_rows:
