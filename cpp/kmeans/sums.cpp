@@ -2,11 +2,9 @@
 #include "kmeans/sums.hpp"
 
 #include <cmath>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "core/exact.hpp"
+#include "core/give_back.hpp"
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
@@ -412,13 +410,10 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
 // When many rows move most centers get other sizes, and what they leave lies between those of others.
 void Sums::give_back(int64_t moved, int64_t nnz) const {
     constexpr int64_t kWorth = 1 << 20;
-    if (nnz < kWorth || moved * 10 < n_rows()) return;
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
+    const bool much = nnz >= kWorth && moved * 10 >= n_rows();
+    if (much || rows_.rows_.streamed()) sparsecluster::give_back();
 }
 
-// These sums depend on the order of the rows, which are added in one go.
 void Sums::sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats) {
     const RowSums::Changes changes = rows_.take_changes(labels, 0, n_rows, stats.moved);
     rows_.will_need(changes, 0, n_rows);

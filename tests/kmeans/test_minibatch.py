@@ -441,8 +441,7 @@ def test_costs_of_the_history_are_those_of_the_rows_that_took_part(metric, weigh
     record = km.history_[0]
     assert record.rows == 100
     useful = np.ones(len(X), dtype=bool) if weights is None else weights > 0
-    rows = as_rows(csr(X), n_threads=1)
-    order = NestedBatches(rows, 100, np.random.RandomState(3), useful).order[:100]
+    order = NestedBatches(100, np.random.RandomState(3), useful).order[:100]
     X = directions(X[order]) if metric == "cosine" else X[order]
     weights = None if weights is None else weights[order]
     # After one iteration the centers are the means of what the first batch was assigned to, so no

@@ -129,6 +129,8 @@ class LocalWork:
     def finish(self) -> None:
         """Let go of what only further iterations need."""
         del self._assigner, self._sums
+        if self._task.rows.streamed:
+            _core.give_back()
 
 
 def kept_numbers(n_clusters: int, empty: list[int]) -> np.ndarray:
