@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 import warnings
-import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -20,49 +19,24 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nearest_labels
+from sparsecluster.kmeans.column_totals import NO_LIMBS, stats_of
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
 from sparsecluster.kmeans.ledger import joined
-from sparsecluster.kmeans.merged import OWN, merge_limbs, merge_totals
+from sparsecluster.kmeans.merged import OWN
 from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
 from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.kmeans.spreads import seen_pieces, spread_pieces
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
-from sparsecluster.run.session import Session
-
-NO_LIMBS = np.zeros(len(_core.exact_limbs(np.zeros(0))), dtype=np.int64)
-
-
-def column_stats_there(session: Session, range: tuple, weighted: bool, n_columns: int) -> Arrays:
-    """Statistics of the columns of all parts, as they travel: sums that no partition changes."""
-    columns: Arrays = {
-        "range": range,
-        "weighted": weighted,
-        "n_columns": n_columns,
-        "deviations": NO_LIMBS,
-    }
-    columns["totals"] = session.ask("column_totals", {"range": range}, merge=merge_totals)
-    columns["deviations"] = session.ask("deviations", {"columns": columns}, merge=merge_limbs)
-    return columns
-
-
-def check_fixed_point(sums: _core.ClusterSums) -> None:
-    """Refuse columns whose sums cannot be merged exactly."""
-    if not sums.fixed_point:
-        raise ValueError(
-            "The values of a column, or the weights, differ by so many orders of magnitude that "
-            "only sums in the order of the rows keep their digits. Scale the columns, leave out "
-            "the smallest values, or do without executor."
-        )
 
 
 class Partition:
     """Rows between two of them, of a store or of blocks; as a `Part` of a session."""
 
     def __init__(self, spec: Arrays, n_threads: int) -> None:
-        self._begin, self._end = spec["begin"], spec["end"]
+        self._begin = spec["begin"]
         metric = metric_of(spec["metric"])
         limit = effective_memory_limit(spec["memory_limit"])
         rows = metric.rows(
@@ -397,22 +371,3 @@ class Partition:
             self._found.append(delta)
             return {"delta": delta[:1]}
         return {"delta": delta}
-
-
-def stats_of(columns: Arrays) -> _core.ColumnStats:
-    """Statistics of columns from what travels."""
-    return _core.stats_of_totals(
-        columns["totals"],
-        columns["range"],
-        columns["weighted"],
-        columns["deviations"],
-        columns["n_columns"],
-    )
-
-
-def totals_checksum(columns: Arrays) -> int:
-    """What tells rows apart that are known by the sums of their columns alone."""
-    checksum = 0
-    for part in columns["totals"]:
-        checksum = zlib.crc32(np.ascontiguousarray(part).tobytes(), checksum)
-    return zlib.crc32(columns["deviations"].tobytes(), checksum)

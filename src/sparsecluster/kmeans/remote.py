@@ -14,17 +14,17 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
-from sparsecluster.kmeans.loop import Task
-from sparsecluster.kmeans.merged import merge_measured, merge_seen
-from sparsecluster.kmeans.packed import Arrays, packed, unpacked
-from sparsecluster.kmeans.partition import (
-    Partition,
+from sparsecluster.kmeans.column_totals import (
     check_fixed_point,
     column_stats_there,
     stats_of,
     totals_checksum,
 )
+from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
+from sparsecluster.kmeans.loop import Task
+from sparsecluster.kmeans.merged import merge_measured, merge_seen
+from sparsecluster.kmeans.packed import Arrays, packed, unpacked
+from sparsecluster.kmeans.partition import Partition
 from sparsecluster.kmeans.remote_seeding import seed_remotely
 from sparsecluster.kmeans.remote_work import RemoteWork
 from sparsecluster.kmeans.seeding.starting import starting_centers

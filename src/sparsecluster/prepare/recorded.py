@@ -228,7 +228,10 @@ class Recorder:
             part = load.index(min(load))
             load[part] += sizes[number]
             parts[part][number] = [file.absolute() for file in groups[number]]
-        specs = [{**common, "files": part} for part in parts]
+        specs = [
+            {**common, "files": part, "what": f"Files ({next(iter(part.values()))[0]} and others)"}
+            for part in parts
+        ]
         with closing(self._executor.session(ReadingPart, specs)) as session:
             for missing in filter(None, session.ask("record")):
                 raise ReadError(

@@ -203,9 +203,10 @@ class DaskSession(Session):
 
     def _give_up(self, number: int) -> None:
         spec = self._specs[number]
+        what = spec.get("what") or f"Rows {spec['begin']} to {spec['end'] - 1}"
         raise WorkersLost(
-            f"Rows {spec['begin']} to {spec['end'] - 1} lost their worker {MOST_LOSSES} times. "
-            f"Workers that die for lack of memory need more of it, or smaller parts: more workers."
+            f"{what} lost their worker {MOST_LOSSES} times. Workers that die for lack of memory "
+            f"need more of it, or smaller parts: more workers."
         )
 
     def _forget_workers(self, gone: set[str]) -> None:
