@@ -4,6 +4,8 @@
 // has centers of about the same norm, so that the bound can take off the least of them.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -17,8 +19,12 @@
 
 namespace sparsecluster {
 
+// The next float above a value that was rounded to one.
 inline float next_above(double value) {
-    return std::nextafter(float(value), std::numeric_limits<float>::infinity());
+    const float rounded = float(value);
+    if (!(std::abs(rounded) < std::numeric_limits<float>::infinity()) || rounded == 0)
+        return std::nextafter(rounded, std::numeric_limits<float>::infinity());
+    return std::bit_cast<float>(std::bit_cast<int32_t>(rounded) + (rounded > 0 ? 1 : -1));
 }
 
 // What is known of rows between two passes.
