@@ -175,7 +175,8 @@ class Loop:
         inertia = self._work.cost(n_rows)
         self._work.finish()  # whose memory is needed for the copy of the centers
         return replace(
-            self.state(labels=self.task.takes_labels),
+            self.state(labels=False),
+            labels=self.labels if self.task.takes_labels else None,  # no copy: nothing follows
             inertia=inertia,
             finished=True,
             converged=self.settled or self.near,
