@@ -7,7 +7,6 @@
 #include "bindings/bindings.hpp"
 #include "core/exact.hpp"
 #include "core/metric.hpp"
-#include "core/parallel.hpp"
 #include "index/lookup.hpp"
 #include "index/roofline.hpp"
 #include "kmeans/projection.hpp"
@@ -93,48 +92,27 @@ void bind_look_up(nb::module_& m) {
           "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a, "most_entries"_a);
 }
 
-void check_clusters(const In<int64_t>& clusters, const Centers& centers) {
+Centers some_centers(const Centers& centers, In<int64_t> clusters) {
     for (size_t c = 0; c < clusters.size(); ++c)
         require(clusters.data()[c] >= 0 && clusters.data()[c] < centers.size(), "there is no such center");
-}
-
-Centers some_centers(const Centers& centers, In<int64_t> clusters) {
-    check_clusters(clusters, centers);
     Centers some;
     some.n_features = centers.n_features;
     for (size_t c = 0; c < clusters.size(); ++c) some.items.push_back(centers.items[clusters.data()[c]]);
     return some;
 }
 
-// All centers, or those of some clusters.
-std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers& centers,
-                                                                   std::optional<In<int64_t>> clusters) {
-    if (clusters) check_clusters(*clusters, centers);
-    const int64_t n_centers = clusters ? int64_t(clusters->size()) : centers.size();
-    const auto item = [&](int64_t c) -> const Center& { return centers.items[clusters ? clusters->data()[c] : c]; };
+std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers& centers) {
     std::vector<int64_t> indptr(1, 0);
-    for (int64_t c = 0; c < n_centers; ++c) indptr.push_back(indptr.back() + item(c).size());
+    for (const Center& center : centers.items) indptr.push_back(indptr.back() + center.size());
     std::vector<int32_t> indices;
     std::vector<double> values;
     indices.reserve(indptr.back());
     values.reserve(indptr.back());
-    for (int64_t c = 0; c < n_centers; ++c) {
-        indices.insert(indices.end(), item(c).features.begin(), item(c).features.end());
-        values.insert(values.end(), item(c).values.begin(), item(c).values.end());
+    for (const Center& center : centers.items) {
+        indices.insert(indices.end(), center.features.begin(), center.features.end());
+        values.insert(values.end(), center.values.begin(), center.values.end());
     }
     return {to_numpy(std::move(indptr)), to_numpy(std::move(indices)), to_numpy(std::move(values))};
-}
-
-// Puts others, in CSR, in the place of some, and in their memory.
-void replace_centers(Centers& centers, In<int64_t> clusters, In<int64_t> indptr, In<int32_t> indices,
-                     In<double> values, int n_threads) {
-    check_clusters(clusters, centers);
-    require(indptr.size() == clusters.size() + 1 && indices.size() == values.size(),
-            "centers do not fit those that they replace");
-    const GilReleased released;
-    parallel_blocks(int64_t(clusters.size()), n_threads, [&](int64_t c, int) {
-        fill_center(centers.items[clusters.data()[c]], indptr, indices, values, c, centers.n_features);
-    });
 }
 
 Projection projection_of(const std::string& name) {
@@ -209,9 +187,8 @@ void bind_centers(nb::module_& m) {
     bind_look_up<int64_t>(m);
     nb::class_<Centers>(m, "Centers")
         .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
-        .def("to_csr", &centers_to_csr, "clusters"_a = nb::none())
+        .def("to_csr", &centers_to_csr)
         .def("some", &some_centers, "clusters"_a)
-        .def("replace", &replace_centers, "clusters"_a, "indptr"_a, "indices"_a, "values"_a, "n_threads"_a)
         .def("copy", [](const Centers& self) { return self; })
         .def("limited",
              [](const Centers& self, const CenterLimit& limit, const std::string& metric) {

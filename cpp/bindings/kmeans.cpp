@@ -138,10 +138,12 @@ struct PyRowSums {
         return columns;
     }
     void check(const In<int32_t>& labels) const {
-        require(int64_t(labels.size()) == rows.n_rows(), "one label per row is needed");
-        check_labels(labels.data(), int64_t(labels.size()), sums.n_clusters(), -1);
+        const auto n_rows = int64_t(labels.size());
+        require(sums.n_rows() <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
+        check_labels(labels.data(), n_rows, sums.n_clusters(), -1);
     }
 
+    // Of the first rows, as many as there are labels: not fewer than in the last call.
     DeltaArrays delta(In<int32_t> labels, int n_threads) {
         check(labels);
         SumDelta found;
@@ -150,6 +152,16 @@ struct PyRowSums {
             found = sums.delta(labels.data(), int64_t(labels.size()), scales, n_threads);
         }
         return arrays_of(std::move(found));
+    }
+
+    Out<int64_t> scatter_of(int64_t begin, int64_t end) const {
+        require(0 <= begin && begin <= end && end <= rows.n_rows(), "there are no such rows");
+        ExactSum found;
+        {
+            const GilReleased released;
+            found = sums.scatter_of(begin, end);
+        }
+        return limbs_of(found);
     }
 
     const Rows& rows;
@@ -231,13 +243,17 @@ void bind_kmeans(nb::module_& m) {
         .def("assume", [](PyRowSums& self, In<int32_t> labels) {
             self.check(labels);
             self.sums.assume(labels.data(), int64_t(labels.size()));
-        }, "labels"_a);
+        }, "labels"_a)
+        .def("scatter_of", &PyRowSums::scatter_of, "begin"_a, "end"_a);
     nb::class_<ClusterSums>(m, "ClusterSums")
         .def("__init__", [](ClusterSums* self, const ColumnStats& columns, int64_t n_clusters,
-                            const std::string& metric) {
-            new (self) ClusterSums(columns, n_clusters, metric_named(metric));
-        }, "columns"_a, "n_clusters"_a, "metric"_a, nb::keep_alive<1, 2>())
+                            const std::string& metric, const CenterLimit& limit) {
+            new (self) ClusterSums(columns, n_clusters, metric_named(metric), limit);
+        }, "columns"_a, "n_clusters"_a, "metric"_a, "limit"_a = CenterLimit(), nb::keep_alive<1, 2>())
         .def_prop_ro("fixed_point", [](const ClusterSums& self) { return self.scales().fixed_point; })
+        .def_prop_ro("mean_norm2", [](const ClusterSums& self) { return to_numpy(self.mean_norm2()); },
+                     nb::rv_policy::automatic)
+        .def("whole", [](const ClusterSums& self) { return arrays_of(self.whole()); })
         .def("apply", &py_apply, "delta"_a, "scatter"_a, "centers"_a, "n_threads"_a);
 
     m.def("first_variation", &py_first_variation, "rows"_a, "weights"_a.none(), "centers"_a,

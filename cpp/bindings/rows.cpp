@@ -1,6 +1,7 @@
 // Rows, and the statistics of their columns.
 #include "bindings/bindings.hpp"
 #include "core/column_stats.hpp"
+#include "core/give_back.hpp"
 #include "core/metric.hpp"
 
 namespace sparsecluster {
@@ -113,7 +114,7 @@ Out<int64_t> py_baseline(const PyRows& rows, const Weights& weights, const std::
     const double* const w = weights_of(weights, rows.get());
     ExactSum sum;
     in_space(metric_named(metric), [&](auto space) {
-        const std::vector<double>& norm2 = rows.get().norm2();
+        const std::span<const double> norm2 = rows.get().norm2();
         for (size_t i = 0; i < norm2.size(); ++i) sum.add((w ? w[i] : 1.0) * space.baseline(norm2[i]));
     });
     return limbs_of(sum);
@@ -143,6 +144,12 @@ void bind_rows(nb::module_& m) {
                  return std::make_pair(std::string(names[int(finding.fault)]), finding.row);
              },
              "n_threads"_a)
+        .def("take_norms",
+             [](PyRows& self, In<double> norm2) {
+                 require(int64_t(norm2.size()) == self.get().n_rows(), "one norm per row is needed");
+                 return self.rows->take_norms(norm2.data());
+             },
+             "norm2"_a.noconvert(), nb::keep_alive<1, 2>())
         .def("read_from",
              [](PyRows& self, std::pair<int, int> descriptors, std::pair<int64_t, int64_t> begins,
                 In<int64_t> block_ends, In<int64_t> features_checksums, In<int64_t> values_checksums) {
@@ -189,6 +196,7 @@ void bind_rows(nb::module_& m) {
         for (size_t i = 0; i < terms.size(); ++i) sum.add(terms.data()[i]);
         return limbs_of(sum);
     }, "terms"_a);
+    m.def("give_back", &give_back);
     m.def("row_range",
           [](const PyRows& rows, Weights weights) {
               const RowRange range(rows.get(), weights_of(weights, rows.get()));

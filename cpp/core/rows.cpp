@@ -147,7 +147,9 @@ Finding Rows::inspect(int n_threads) {
         },
         matrix_);
     if (worst.fault != Fault::none) return *(finding_ = worst);
-    norm2_.assign(n, 0);
+    own_norm2_.assign(n, 0);
+    double* const norm2 = own_norm2_.data();
+    norm2_ = own_norm2_;
     BlockCheck check(files_.get());
     in_chunks(n, [&](const auto& view, int64_t begin, int64_t end) {
         const int64_t n_entries = view.indptr ? view.indptr[end] - view.indptr[begin] : (end - begin) * view.n_features;
@@ -159,9 +161,9 @@ Finding Rows::inspect(int n_threads) {
             const int64_t block = task - check.n_files(), first = begin + block * of_block;
             const int64_t last = std::min(end, first + of_block);
             for (int64_t i = first; i < last; i += kTogether)
-                sum_squares(view, i, std::min<int64_t>(kTogether, last - i), norm2_.data() + i);
+                sum_squares(view, i, std::min<int64_t>(kTogether, last - i), norm2 + i);
             for (int64_t i = first; i < last; ++i) {
-                const Finding finding = {inspect_row(view, i, norm2_[i]), i};
+                const Finding finding = {inspect_row(view, i, norm2[i]), i};
                 if (worse(finding, findings[block])) findings[block] = finding;
             }
         });
@@ -177,17 +179,25 @@ Finding Rows::inspect(int n_threads) {
     return worst;
 }
 
+bool Rows::take_norms(const double* norm2) {
+    if (!std::equal(norm2_.begin(), norm2_.end(), norm2)) return false;
+    norm2_ = {norm2, norm2_.size()};
+    std::vector<double>().swap(own_norm2_);
+    return true;
+}
+
 Rows Rows::select(const int64_t* ids, int64_t n_ids) const {
     Rows rows(matrix_, 0, n_columns_);
     rows.finding_ = finding_;
     rows.max_norm_ = max_norm_;
     rows.scale_ = scale_;
-    rows.norm2_.resize(n_ids);
+    rows.own_norm2_.resize(n_ids);
+    rows.norm2_ = rows.own_norm2_;
     rows.selected_.resize(n_ids);
     std::visit(
         [&](auto& view) {
             for (int64_t i = 0; i < n_ids; ++i) {
-                rows.norm2_[i] = norm2_[ids[i]];
+                rows.own_norm2_[i] = norm2_[ids[i]];
                 rows.selected_[i] = view.selected ? view.selected[ids[i]] : int32_t(ids[i]);
             }
             view.selected = rows.selected_.data();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -117,7 +118,10 @@ public:
     int64_t nnz(int64_t n) const;  // of the first n rows
 
     const AnyMatrix& matrix() const { return matrix_; }
-    const std::vector<double>& norm2() const { return norm2_; }  // squared norms, summed in feature order
+    std::span<const double> norm2() const { return norm2_; }  // squared norms, summed in feature order
+    // Takes norms that are kept elsewhere, for as long as this object, in the place of its own, if they are the same.
+    // After the inspection.
+    bool take_norms(const double* norm2);
     double max_norm() const { return max_norm_; }
     double scale() const { return scale_; }  // scale_for(max_norm)
 
@@ -126,7 +130,8 @@ private:
     int64_t chunk_bytes_, n_columns_;
     std::shared_ptr<EntryFiles> files_;
     std::optional<Finding> finding_;
-    std::vector<double> norm2_;
+    std::vector<double> own_norm2_;
+    std::span<const double> norm2_;
     double max_norm_ = 0, scale_ = 1;
     std::vector<int32_t> selected_;
 };

@@ -102,6 +102,18 @@ Center ClusterSums::place(Center mean, Cluster& cluster) const {
     });
 }
 
+SumDelta ClusterSums::whole() const {
+    SumDelta all;
+    all.begin.assign(1, 0);
+    for (const Cluster& cluster : clusters_) {
+        all.features.insert(all.features.end(), cluster.features.begin(), cluster.features.end());
+        all.sums.append(cluster.sums, 0, cluster.sums.size());
+        all.begin.push_back(int64_t(all.features.size()));
+        all.weights.push_back(cluster.fixed_weight);
+    }
+    return all;
+}
+
 std::vector<double> ClusterSums::mean_norm2() const {
     std::vector<double> out;
     for (const Cluster& cluster : clusters_) out.push_back(cluster.mean_norm2);

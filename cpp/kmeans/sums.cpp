@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "core/exact.hpp"
+#include "core/give_back.hpp"
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
@@ -69,20 +67,26 @@ void RowSums::take_new_rows(int64_t n) {
     const int64_t known = int64_t(labels_.size());
     if (known == n) return;
     labels_.resize(n, -1);
-    const bool about_mean = in_space(metric_, [](auto space) { return space.kScatterAboutMean; });
-    if (!about_mean) {
-        in_space(metric_, [&](auto space) {
-            for (int64_t i = known; i < n; ++i) scatter_.add(weight_of(i) * space.baseline(rows_.norm2()[i]));
-        });
-    } else if (known == 0 && n == columns_.n_rows) {
+    if (about_mean() && known == 0 && n == columns_.n_rows)
         scatter_.add(columns_.scatter);
-    } else {
+    else
+        scatter_.add(scatter_of(known, n));
+}
+
+ExactSum RowSums::scatter_of(int64_t begin, int64_t end) const {
+    ExactSum sum;
+    if (about_mean()) {
         std::visit(
             [&](const auto& view) {
-                for (int64_t i = known; i < n; ++i) scatter_.add(weight_of(i) * spread_(view.row(i)));
+                for (int64_t i = begin; i < end; ++i) sum.add(weight_of(i) * spread_(view.row(i)));
             },
             rows_.matrix());
+    } else {
+        in_space(metric_, [&](auto space) {
+            for (int64_t i = begin; i < end; ++i) sum.add(weight_of(i) * space.baseline(rows_.norm2()[i]));
+        });
     }
+    return sum;
 }
 
 void RowSums::assume(const int32_t* labels, int64_t n_rows) { labels_.assign(labels, labels + n_rows); }
@@ -328,13 +332,10 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
 // When many rows move most centers get other sizes, and what they leave lies between those of others.
 void Sums::give_back(int64_t moved, int64_t nnz) const {
     constexpr int64_t kWorth = 1 << 20;
-    if (nnz < kWorth || moved * 10 < n_rows()) return;
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
+    const bool much = nnz >= kWorth && moved * 10 >= n_rows();
+    if (much || rows_.rows_.streamed()) sparsecluster::give_back();
 }
 
-// These sums depend on the order of the rows, which are added in one go.
 void Sums::sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats) {
     const RowSums::Changes changes = rows_.take_changes(labels, 0, n_rows, stats.moved);
     rows_.will_need(changes, 0, n_rows);

@@ -84,6 +84,8 @@ public:
     // weight, or whose mean has no place, keeps its center. `scatter`: what the cost is a difference from, of all rows
     // that take part (see metric.hpp).
     UpdateStats apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads);
+    // What adds up to these sums where there are none yet.
+    SumDelta whole() const;
     // Squared norms of the means.
     std::vector<double> mean_norm2() const;
     double cost(double scatter) const;
@@ -133,6 +135,8 @@ public:
     SumDelta delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads);
     // Takes these labels for those of the last call.
     void assume(const int32_t* labels, int64_t n_rows);
+    // What some rows add to what the cost is a difference from.
+    ExactSum scatter_of(int64_t begin, int64_t end) const;
 
 private:
     friend class Sums;
@@ -151,6 +155,9 @@ private:
     using Changes = Groups;  // by cluster; i: row i comes; ~i: row i goes
 
     void take_new_rows(int64_t n_rows);
+    bool about_mean() const {
+        return in_space(metric_, [](auto space) { return space.kScatterAboutMean; });
+    }
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
     Changes take_changes(const int32_t* labels, int64_t begin, int64_t end, int64_t& moved);
     Changes members_of_changed(const int32_t* labels, const Changes& changes) const;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -99,7 +100,7 @@ private:
 void check_passes(const FiledRows& filed, int64_t chunk_bytes) {
     Rows plain = filed.rows(0, false), streamed = filed.rows(chunk_bytes, true);
     check(plain.inspect(2).fault == Fault::none && streamed.inspect(2).fault == Fault::none, "rows have a fault");
-    check(plain.norm2() == streamed.norm2(), "norms from files are others");
+    check(std::ranges::equal(plain.norm2(), streamed.norm2()), "norms from files are others");
     const ColumnStats one = column_stats(plain, nullptr), two = column_stats(streamed, nullptr);
     check(one.mean == two.mean && one.scatter == two.scatter && one.count == two.count, "columns are others");
     // A pass that ends early, and one that leaves out some chunks, before one through all rows.

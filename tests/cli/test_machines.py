@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.machines import local_cluster
 
-from sparsecluster import BisectingKMeans, KMeans, convert, load_model
+from sparsecluster import BisectingKMeans, KMeans, MiniBatchKMeans, convert, load_model
 from sparsecluster.cli import app
 from sparsecluster.run import dask as run_dask
 
@@ -31,7 +31,10 @@ def refused(tmp_path, monkeypatch, capfd):
         (("rows.npy", "--workers", "2"), "--workers needs a store"),
         (("rows.npy", "--dask", "tcp://127.0.0.1:1"), "--dask needs a store"),
         (("rows.store", "--workers", "2", "--dask", "tcp://x:1"), "cannot be combined with"),
-        (("rows.store", "--workers", "2", "--minibatch"), "cannot be combined with --minibatch"),
+        (
+            ("rows.store", "--workers", "2", "--minibatch", "--schedule", "sculley"),
+            "--workers cannot be combined with --schedule sculley",
+        ),
         (("rows.store", "--workers", "0"), "1"),
     ],
 )
@@ -74,6 +77,18 @@ def test_workers_seed_and_predict(tmp_path, monkeypatch, capsys):
     assert np.array_equal(np.load("labels.npy"), fitted.labels_)
     assert np.array_equal(np.load("fitted.npy"), fitted.labels_)
     assert np.array_equal(load_model("fitted").labels_, fitted.labels_)
+
+
+def test_workers_take_nested_batches(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", np.random.default_rng(0).random((300, 4)))
+    convert("rows.npy", "rows.store")
+    fitted = MiniBatchKMeans(2, batch_size=50, random_state=0).fit("rows.store")
+    with local_cluster(1, processes=False) as cluster:
+        fit = ["fit", "rows.store", "-k", "2", "--seed", "0", "--minibatch", "--batch-size", "50"]
+        app.meta([*fit, "--dask", cluster.scheduler_address, "--labels", "labels.npy"])
+    assert np.array_equal(np.load("labels.npy"), fitted.labels_)
 
 
 def test_no_scheduler_is_a_line(refused, monkeypatch):

@@ -423,14 +423,11 @@ def test_one_batch_of_all_rows_is_k_means(name):
 
 
 def test_nested_batches_double_and_each_holds_the_one_before():
-    X = csr(problem("text")[0])
     useful = np.arange(600) % 10 > 0
-    batches = NestedBatches(as_rows(X, n_threads=1), 50, np.random.RandomState(0), useful)
+    batches = NestedBatches(50, np.random.RandomState(0), useful)
     assert batches.sizes == [50, 100, 200, 400, 600]
     assert sorted(batches.order) == list(range(600))
     assert useful[batches.order[:400]].all()
-    norm2 = (X.toarray() ** 2).sum(axis=1)
-    np.testing.assert_allclose(batches.rows.core.norm2, norm2[batches.order])
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -444,8 +441,7 @@ def test_costs_of_the_history_are_those_of_the_rows_that_took_part(metric, weigh
     record = km.history_[0]
     assert record.rows == 100
     useful = np.ones(len(X), dtype=bool) if weights is None else weights > 0
-    rows = as_rows(csr(X), n_threads=1)
-    order = NestedBatches(rows, 100, np.random.RandomState(3), useful).order[:100]
+    order = NestedBatches(100, np.random.RandomState(3), useful).order[:100]
     X = directions(X[order]) if metric == "cosine" else X[order]
     weights = None if weights is None else weights[order]
     # After one iteration the centers are the means of what the first batch was assigned to, so no

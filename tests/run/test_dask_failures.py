@@ -154,6 +154,51 @@ def test_stopped_worker_changes_nothing(client, store, monkeypatch):
     assert np.array_equal(labels, remote.labels_)
 
 
+class Stopped:
+    """Stops the only worker of a cluster after the third iteration, for some time or for good."""
+
+    def __init__(self, client, seconds=None):
+        self._process, self._seconds = some_process(client), seconds
+
+    def __call__(self, record):
+        if record.iteration == 3:
+            os.kill(self._process, signal.SIGSTOP)
+            if self._seconds is not None:
+                threading.Timer(self._seconds, self.wake).start()
+
+    def wake(self):
+        os.kill(self._process, signal.SIGCONT)
+
+
+@pytest.fixture
+def single(monkeypatch):
+    """A client of a single worker, which is silent for 2 seconds at most."""
+    import distributed
+
+    monkeypatch.setattr(dask_session, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(dask_session, "ANSWER_SECONDS", 2.0)
+    with local_cluster(1) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+        yield client
+
+
+def test_single_worker_that_is_stopped_for_a_while_changes_nothing(single, store):
+    stopped = Stopped(single, seconds=6)
+    remote = KMeans(20, init=FAR, executor=single, callback=stopped).fit(store)
+    assert_same_fit(KMeans(20, init=FAR).fit(store), remote)
+
+
+def test_single_worker_that_is_stopped_for_good_is_noticed(single, store, monkeypatch):
+    monkeypatch.setattr(dask_session, "WORKER_SECONDS", 2.0)
+    stopped, began = Stopped(single), time.monotonic()
+    try:
+        with pytest.raises(WorkersLost, match="No Dask worker is left"):
+            KMeans(20, init=FAR, executor=single, callback=stopped).fit(store)
+        assert time.monotonic() - began < 20
+    finally:
+        stopped.wake()
+
+
 @pytest.mark.slow
 def test_worker_killed_while_predicting_changes_nothing(client, store):
     estimator = KMeans(20, init=FAR).fit(store).set_params(executor=client)

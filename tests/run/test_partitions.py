@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.machines import ForgetfulExecutor, assert_same_fit, sparse_rows, stored
 
 from sparsecluster import KMeans, SphericalKMeans, _core
+from sparsecluster.kmeans import ledger
 from sparsecluster.rows.rows import as_rows
 from sparsecluster.run.local import LocalExecutor, LocalSession
 
@@ -47,27 +48,37 @@ def test_partitions_change_nothing(store, estimator, start, weighted):
         assert_same_fit(whole, fitted(parts, store, sample_weight=weights))
 
 
-def test_only_centers_that_moved_are_sent(store):
-    sent = []
+class Watching(LocalExecutor):
+    """Keeps the deltas that parts are sent."""
 
-    class Watched(LocalSession):
-        def _called(self, call):
-            if call.method == "step":
-                sent.append(call.shared["clusters"])
-            return super()._called(call)
+    def session(self, factory, specs):
+        deltas = self.deltas = []
 
-    class Watching(LocalExecutor):
-        def session(self, factory, specs):
-            return Watched(factory, specs, 1)
+        class Watched(LocalSession):
+            def _called(self, call):
+                if call.method == "step":
+                    deltas.append(call.shared["delta"])
+                return super()._called(call)
 
-    centers = [X[:20].toarray()]
+        return Watched(factory, specs, 1)
+
+
+def test_only_sums_that_changed_are_sent(store):
+    executor, centers = Watching(3), [X[:20].toarray()]
     keep = {"callback": lambda record: centers.append(record.centers().toarray())}
-    KMeans(20, init=X[:20], tol=0, executor=Watching(3), **keep).fit(store)
-    assert np.array_equal(sent[0], np.arange(20))
-    assert len(sent[-1]) < 20
-    for clusters, before, after in zip(sent[1:], centers, centers[1:], strict=False):
+    KMeans(20, init=X[:20], tol=0, executor=executor, **keep).fit(store)
+    first, *deltas = executor.deltas
+    assert first is None
+    assert len(deltas[-1][2]) < len(deltas[0][2])
+    for (_, begin, *_), before, after in zip(deltas, centers, centers[1:], strict=False):
         moved = np.flatnonzero((before != after).any(axis=1))
-        assert set(moved) <= set(clusters)
+        assert set(moved) <= set(np.flatnonzero(np.diff(begin)))
+
+
+def test_nothing_of_its_own_is_sent_to_a_single_part(store):
+    executor = Watching(1)
+    KMeans(20, init=X[:20], executor=executor).fit(store)
+    assert set(executor.deltas) == {None, "own"}
 
 
 def test_clusters_that_nothing_can_fill_go(tmp_path):
@@ -84,19 +95,53 @@ def test_clusters_that_nothing_can_fill_go(tmp_path):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("start", ["given", "empty clusters", "elkan", "random", "k-means||"])
-def test_parts_are_restored_to_the_same_bits(store, estimator, start):
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_parts_are_restored_to_the_same_bits(store, estimator, start, n_parts):
     weights = np.random.default_rng(1).random(X.shape[0])
     given = {"random_state": 0, "max_iter": 6, **STARTS[start]}
     whole = fitted(estimator(20, **given), store, sample_weight=weights)
-    parts = estimator(20, executor=ForgetfulExecutor(3), **given)
+    parts = estimator(20, executor=ForgetfulExecutor(n_parts), **given)
     assert_same_fit(whole, fitted(parts, store, sample_weight=weights))
 
 
-def test_parts_are_restored_after_clusters_went(tmp_path):
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_parts_are_restored_after_clusters_went(tmp_path, n_parts):
     rows = np.repeat(np.arange(1.0, 6)[:, None], 30, axis=0) * np.array([[1.0, 2.0]])
     path, init = stored(tmp_path, rows), np.vstack([rows[:1]] * 8)
-    parts = KMeans(8, init=init, executor=ForgetfulExecutor(3))
+    parts = KMeans(8, init=init, executor=ForgetfulExecutor(n_parts))
     assert_same_fit(fitted(KMeans(8, init=init), path), fitted(parts, path))
+
+
+@pytest.mark.parametrize("start", ["given", "empty clusters"])
+def test_single_part_is_restored_from_its_last_iterations(store, monkeypatch, start):
+    longest = []
+
+    class Counted(ForgetfulExecutor):
+        def session(self, factory, specs):
+            session = super().session(factory, specs)
+            called = session._called
+
+            def counted(call):
+                longest.append(len(session.recipe_of(0).get("turns", ())))
+                return called(call)
+
+            session._called = counted
+            return session
+
+    monkeypatch.setattr(ledger, "REPLAY_SECONDS", 0.0)
+    given = {"random_state": 0, **STARTS[start]}
+    part = fitted(KMeans(20, executor=Counted(1), **given), store)
+    assert_same_fit(fitted(KMeans(20, **given), store), part)
+    assert part.n_iter_ > max(longest) > 0
+
+
+@pytest.mark.parametrize("start", ["given", "empty clusters"])
+def test_deltas_that_wait_change_nothing(store, monkeypatch, start):
+    monkeypatch.setattr(ledger, "FEW_WAITING", 0)  # centers come from a worker
+    monkeypatch.setattr(ledger, "MOST_WAITING", 0)
+    given = {"random_state": 0, **STARTS[start]}
+    part = fitted(KMeans(20, executor=LocalExecutor(3), **given), store)
+    assert_same_fit(fitted(KMeans(20, **given), store), part)
 
 
 def test_fit_resumes_on_another_number_of_parts(store, tmp_path):

@@ -22,10 +22,12 @@ def test_parts_of_an_iteration_are_those_computed_by_hand():
     assert found.later.scan == pytest.approx(found.first.scan / 10)
     assert found.first.update == pytest.approx(10_000 * 25 / 2e6)
     assert found.later.update == pytest.approx(2 * 0.02 * 10_000 * 25 / 2e6)
-    # A center has the columns of 4,000 rows: 25 * 63, of which there are only 500.
-    assert found.first.centers.bytes == 10 * 500 * 12
-    assert found.first.centers.sharded_seconds == pytest.approx(0.06)
-    assert found.first.centers.tree_seconds == pytest.approx(4 * 0.06)
+    # A cluster has the columns of 4,000 rows: 25 * 63, of which there are only 500.
+    assert found.first.merged.bytes == 10 * 500 * 20
+    assert found.first.merged.sharded_seconds == pytest.approx(0.1)
+    assert found.first.merged.tree_seconds == pytest.approx(4 * 0.1)
+    # Of 160 rows of a cluster that moved on all machines: 25 * sqrt(160) columns.
+    assert found.later.merged.bytes == pytest.approx(20 * 10 * 25 * math.sqrt(160))
     # Of 40 rows of a cluster that moved on a machine: 25 * sqrt(40) columns.
     assert found.later.sums.bytes == pytest.approx(20 * 10 * 25 * math.sqrt(40))
     assert found.first.seconds == pytest.approx(math.fsum(found.first.parts.values()))
@@ -60,7 +62,7 @@ def test_fewest_machines_are_the_first_whose_memory_holds_the_rows():
 
 def test_one_machine_sends_nothing():
     found = plan(1)
-    assert found.first.centers.seconds == found.first.sums.seconds == 0
+    assert found.first.merged.seconds == found.first.sums.seconds == 0
 
 
 def test_twice_the_useful_machines_hardly_help():
@@ -72,12 +74,11 @@ def test_twice_the_useful_machines_hardly_help():
 
 
 def test_what_limits_follows_the_network():
-    assert plan(network=1e3).first.limit in ("centers out", "sums in")
+    assert plan(network=1e3).first.limit in ("sums out", "sums in")
     assert plan(network=1e12).first.limit in ("scan", "update")
 
 
 @pytest.mark.parametrize("clusters", [1, 7, 40_000])
-def test_sums_of_merged_machines_never_exceed_the_centers(clusters):
+def test_sums_of_a_machine_never_exceed_those_of_all(clusters):
     found = plan(clusters=clusters)
-    per_center = found.first.centers.bytes / 12
-    assert found.first.sums.bytes / 20 <= per_center + 1e-6
+    assert found.first.sums.bytes <= found.first.merged.bytes + 1e-6

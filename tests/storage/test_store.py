@@ -124,6 +124,22 @@ def test_rows_that_do_not_fit_into_memory_give_the_same(
     assert [one.cost for one in stored.history_] == [one.cost for one in in_memory.history_]
 
 
+def test_norms_of_rows_that_do_not_fit_stay_in_their_file(tmp_path, streamed):
+    X = counts()
+    rows = convert(saved(tmp_path, X), tmp_path / "x.store").checked()
+    assert np.shares_memory(rows.core.norm2, rows.arrays["norm2"])
+    assert np.array_equal(rows.core.norm2, rows_module.as_rows(X, n_threads=1).core.norm2)
+    part = rows.between(10, 40)
+    assert np.shares_memory(part.core.norm2, rows.arrays["norm2"])
+
+
+def test_norms_that_are_others_than_those_in_a_file_are_kept():
+    core = rows_module.as_rows(counts(), n_threads=1).core
+    own = core.norm2.copy()
+    assert not core.take_norms(own + 1)
+    assert np.array_equal(core.norm2, own)
+
+
 @pytest.mark.parametrize("method", ["hierarchical", "bisecting", "mcmc", "random"])
 def test_seeds_from_a_store_are_those_from_memory(tmp_path, method):
     X = counts()

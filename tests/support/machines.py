@@ -34,10 +34,11 @@ def assert_same_fit(one, other):
     assert one.inertia_ == other.inertia_
     assert one.objective_ == other.objective_
     assert np.array_equal(one.cluster_weights_, other.cluster_weights_)
-    assert _history(one) == _history(other)
+    assert same_history(one) == same_history(other)
 
 
-def _history(estimator):
+def same_history(estimator):
+    """What has to be equal of all iterations."""
     return [(one.iteration, one.cost, one.shift, one.moved, one.rows) for one in estimator.history_]
 
 

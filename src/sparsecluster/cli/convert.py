@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from sparsecluster.cli.inputs import Inputs
+from sparsecluster.cli.machines import Machines
 from sparsecluster.cli.models import check_data, command
 from sparsecluster.cli.options import Preparing, Reading, Running
 from sparsecluster.cli.outputs import check_outputs
@@ -26,6 +27,7 @@ def convert(
     reading: Reading = Reading(),
     preparing: Preparing = Preparing(),
     running: Running = Running(),
+    machines: Machines = Machines(),
 ) -> None:
     """Write the rows of a file into a store.
 
@@ -73,6 +75,7 @@ def convert(
             metalabels=preparing.metalabels,
             overwrite=overwrite,
             n_threads=running.threads,
+            executor=machines.executor,
             progress=show,
             **reading.given(),
         )

@@ -99,7 +99,9 @@ def fit(
     executor = machines.executor
     by_workers = executor is not None and labels is not None and labels.endswith(".npy")
     if minibatch:
-        machines.refuse_with("--minibatch")
+        by_workers = False
+        if given.get("schedule") == "sculley":
+            machines.refuse_with("--schedule sculley")
     centers = init if Path(init).suffix in (".npz", ".npy") else None
     inputs = Inputs(data)
     check_outputs(

@@ -20,9 +20,9 @@ class Machines:
     ----------
     dask
         Work on the workers of the Dask scheduler at this address (tcp://host:8786). The data are a
-        store that all of them see, under the same path.
+        store (files, for convert) that all of them see, under the same path.
     workers
-        Work in so many worker processes on this machine, from a store.
+        Work in so many worker processes on this machine, from a store (files, for convert).
     """
 
     dask: str | None = None

@@ -152,7 +152,7 @@ def _iterations(plan: Plan, moved: float) -> Any:
     table.add_row("add up rows", "", _time(first.update), "", _time(later.update))
     for name, one, two in (
         ("sums in", first.sums, later.sums),
-        ("centers out", first.centers, later.centers),
+        ("sums out", first.merged, later.merged),
     ):
         if plan.machines.number == 1:
             break

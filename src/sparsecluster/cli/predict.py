@@ -140,7 +140,9 @@ def _predict_there(
         raise ValueError(f"{machines.option} needs --labels FILE.npy, which the workers write.")
     machines.check_store(inputs.path is not None and is_store(inputs.path))
     if not hasattr(estimator, "write_labels"):
-        raise ValueError(f"{machines.option} needs a model of KMeans or SphericalKMeans.")
+        raise ValueError(
+            f"{machines.option} needs a model of KMeans, SphericalKMeans or MiniBatchKMeans."
+        )
     estimator.executor = machines.executor
     with screen.warnings_in_words():
         return estimator.write_labels(inputs.given, labels)

@@ -30,16 +30,10 @@ from sparsecluster.evaluation.labelling import (
 )
 from sparsecluster.evaluation.silhouette_values import mean_of_limbs, mean_terms, silhouettes
 from sparsecluster.kmeans import centers as centers_
+from sparsecluster.kmeans.column_totals import check_fixed_point, column_stats_there, stats_of
 from sparsecluster.kmeans.elsewhere import own_parts, part_rows, rows_elsewhere
 from sparsecluster.kmeans.merged import merge_limbs, merge_ranges
-from sparsecluster.kmeans.partition import (
-    Arrays,
-    check_fixed_point,
-    column_stats_there,
-    packed,
-    stats_of,
-    unpacked,
-)
+from sparsecluster.kmeans.packed import Arrays, packed, unpacked
 from sparsecluster.rows.grouped import group_sums, pieces_by_group
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.run.dask import check_executor, open_executor

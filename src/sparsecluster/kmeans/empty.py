@@ -14,7 +14,7 @@ from sparsecluster.rows.rows import Rows
 
 # A row this near to its center, relative to its norm, lies on it: moving it would gain nothing.
 COINCIDES = 2.0**-40
-PART = 1 << 20
+PART = 1 << 17
 
 
 def refill(

@@ -60,9 +60,8 @@ class Task:
         """A state with its inertia."""
         if self.remote is None:
             return state.measured(self.rows, self.setting)
-        centers = centers_.to_core(state.centers)
-        inertia = self.remote.work(centers, state).cost(centers, self.rows.n_rows)
-        return replace(state, inertia=inertia)
+        work = self.remote.work(self, centers_.to_core(state.centers), state)
+        return replace(state, inertia=work.cost(self.rows.n_rows))
 
 
 #: Called after each iteration; a true answer ends the run.
@@ -91,12 +90,14 @@ class Loop:
         self.history = list(start.history)
         self._seeding_seconds = start.seeding_seconds
         self.settled = self.near = self.stopped = False
-        self.centers, self._shift = centers_.to_core(start.centers), np.zeros(0)
-        self._work: Any
-        if task.remote is None:
-            self._work = LocalWork(task, self.centers, start)
-        else:
-            self._work = task.remote.work(self.centers, start)
+        self._shift = np.zeros(0)
+        make: Any = LocalWork if task.remote is None else task.remote.work
+        self._work = make(task, centers_.to_core(start.centers), start)
+
+    @property
+    def centers(self) -> _core.Centers:
+        """The centers; not to be changed."""
+        return self._work.centers
 
     @property
     def labels(self) -> np.ndarray:
@@ -113,16 +114,17 @@ class Loop:
         """One iteration, of all rows or of the first ones: not fewer than before."""
         started = time.perf_counter()
         work, n_rows = self._work, self.task.rows.n_rows if n_rows is None else n_rows
-        found = work.assign(self.centers, self._shift, n_rows)
+        before = work.seconds_ahead
+        found = work.assign(self._shift, n_rows)
         assigned = time.perf_counter()
-        refilled, hopeless = work.refill(self.centers, n_rows)
+        refilled, hopeless = work.refill(n_rows)
         if hopeless and n_rows == self.task.rows.n_rows:
-            self.centers, self._shift = work.drop(self.centers, hopeless), np.zeros(0)
+            work.drop(hopeless)
         refilling = time.perf_counter() - assigned
-        moved, self._shift, cost = work.update(self.centers, n_rows)
-        updated = time.perf_counter()
+        moved, self._shift, cost = work.update(n_rows)
+        updated, ahead = time.perf_counter(), work.seconds_ahead
         if cost < FEW_DIGITS * work.scatter:
-            cost = work.cost(self.centers, n_rows)
+            cost = work.cost(n_rows)
         self.settled = moved == 0 and not refilled
         record = IterationRecord(
             iteration=len(self.history) + 1,
@@ -130,15 +132,15 @@ class Loop:
             shift=math.fsum(self._shift * self._shift),
             moved=moved,
             distances=found.distances,
-            seconds=time.perf_counter() - started,
+            seconds=time.perf_counter() - started + before - ahead,
             algorithm=self.task.algorithm,
             path=found.path,
             run=self.task.run,
             rows=n_rows,
             skipped=found.skipped,
             center_distances=found.center_distances,
-            assignment_seconds=assigned - started,
-            update_seconds=updated - assigned - refilling,
+            assignment_seconds=assigned - started + before,
+            update_seconds=updated - assigned - refilling - ahead,
             space=self.task.space,
         )
         self.history.append(record)
@@ -155,29 +157,26 @@ class Loop:
             seeding_seconds=self._seeding_seconds,
         )
 
-    def standard_errors(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Squared standard errors of the centers by these rows, and how far they moved last."""
-        setting, norm2 = self.task.setting, self.task.rows.core.norm2[: len(labels)]
-        share = np.ones(len(labels)) if setting.weights is None else setting.weights[: len(labels)]
-        n_clusters, mean_norm2 = self.centers.n_clusters, self._work.mean_norm2
-        sizes = np.bincount(labels, share, minlength=n_clusters)
-        squares = np.bincount(labels, share * norm2, minlength=n_clusters)
+    def standard_errors(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Squared standard errors of the centers by the first rows, and how far they moved last."""
+        sizes, squares, counts = self._work.spreads(n_rows)
+        mean_norm2 = self._work.mean_norm2
         scatter = np.maximum(squares - sizes * mean_norm2, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            n_rows = np.bincount(labels, minlength=n_clusters)
-            error2 = scatter / (sizes * np.maximum(n_rows - 1, 1))
-            return setting.metric.error2(error2, mean_norm2), self._shift
+            error2 = scatter / (sizes * np.maximum(counts - 1, 1))
+            return self.task.setting.metric.error2(error2, mean_norm2), self._shift
 
     def finish(self) -> RunState:
         """The end of the run: every label is that of the nearest center, within the bounds."""
         n_rows = self.task.rows.n_rows
         if not self.settled:
             # The centers moved after the labels were given: give them again.
-            self._work.assign(self.centers, self._shift, n_rows)
-        inertia = self._work.cost(self.centers, n_rows)
+            self._work.assign(self._shift, n_rows)
+        inertia = self._work.cost(n_rows)
         self._work.finish()  # whose memory is needed for the copy of the centers
         return replace(
-            self.state(labels=self.task.takes_labels),
+            self.state(labels=False),
+            labels=self.labels if self.task.takes_labels else None,  # no copy: nothing follows
             inertia=inertia,
             finished=True,
             converged=self.settled or self.near,

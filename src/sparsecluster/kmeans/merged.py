@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from sparsecluster import _core
+from sparsecluster.kmeans.ledger import joined
 
 Arrays = dict[str, Any]
+OWN = "own"  # a delta that the only part has found itself: it need not travel back
 LIMBS = ("baseline", "weight", "filled_weight")
+SPREADS = ("sizes", "squares", "counts")
+SEEN = ("counts", "lengths")
 
 
 def merge_measured(found: Sequence[Arrays]) -> Arrays:
@@ -41,12 +45,25 @@ def merge_limbs(found: Sequence[np.ndarray]) -> np.ndarray:
 
 def merge_steps(found: Sequence[Arrays]) -> Arrays:
     """Of the turns."""
-    deltas = [one["delta"] for one in found]
-    merged: Arrays = {"delta": deltas[0] if len(deltas) == 1 else _core.merge_deltas(deltas)}
+    merged: Arrays = {"delta": joined([one["delta"] for one in found])}
     if "sizes" in found[0]:
         merged["sizes"] = np.sum([one["sizes"] for one in found], axis=0)
-    merged.update(merge_found(found) if "path" in found[0] else {})
+        merged["scatter"] = merge_limbs([one["scatter"] for one in found])
+        merged["seconds"] = max(one["seconds"] for one in found)
+        merged["update"] = found[0]["update"]  # the same everywhere
+        merged.update(merge_found(found))
     return merged
+
+
+def merge_spreads(found: Sequence[Arrays]) -> Arrays:
+    """Of `Partition.spreads`."""
+    added = {key: np.sum([one[key] for one in found], axis=0) for key in SPREADS}
+    return {**added, "mean_norm2": found[0]["mean_norm2"]}
+
+
+def merge_seen(found: Sequence[Arrays]) -> Arrays:
+    """Of `Partition.seen`."""
+    return {key: np.sum([one[key] for one in found], axis=0) for key in SEEN}
 
 
 def merge_found(found: Sequence[Arrays]) -> Arrays:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -17,13 +17,15 @@ from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.batches import run_batches
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.nested import NestedBatches
+from sparsecluster.kmeans.on_workers import OnWorkers
+from sparsecluster.kmeans.remote import PartSetting, RemoteRows, open_rows
 from sparsecluster.kmeans.setting import SeedSetting, told
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.stream import Stream, check_sums, what_was_seen
 from sparsecluster.kmeans.stream_estimator import StreamEstimator
 from sparsecluster.rows.checks import check_feature_names, check_weights
 from sparsecluster.rows.parameters import Choice, Flag, Number, integer
-from sparsecluster.rows.rows import Rows
+from sparsecluster.rows.rows import Rows, as_rows
 from sparsecluster.run.history import Callback
 
 SCHEDULES = ("nested", "sculley")
@@ -34,7 +36,28 @@ ROWS_PER_CLUSTER = 30
 BATCHES_TO_SEED = 4
 
 
-class MiniBatchKMeans(StreamEstimator):
+@dataclass(frozen=True)
+class Nesting:
+    """The rows of a fit, here or on workers, and what is known about them."""
+
+    rows: Rows
+    columns: _core.ColumnStats
+    setting: SeedSetting
+    useful: np.ndarray  #: rows that can be centers
+    remote: RemoteRows | None = None
+
+    def picked(self, rows: np.ndarray) -> Rows:
+        """Some of them, here."""
+        if self.remote is None:
+            return self.rows.select(rows)
+        return as_rows(self.remote.picked(rows), n_threads=self.setting.n_threads)
+
+    def here(self) -> Rows:
+        """All of them, here."""
+        return self.rows if self.remote is None else self.remote.rows_here()
+
+
+class MiniBatchKMeans(OnWorkers, StreamEstimator):
     """K-means from batches of rows: `fit` for large data, `partial_fit` for streams.
 
     Parameters
@@ -91,6 +114,10 @@ class MiniBatchKMeans(StreamEstimator):
         Whether `fit` by "sculley" gives all rows their labels at the end ("nested" has them).
     random_state : int, RandomState or None, default=None
         Seed of batches and starting centers.
+    executor : Client, str, int or None, default=None
+        Who computes `fit`, with "nested", and `predict`, as for :class:`~sparsecluster.KMeans`:
+        the workers of a Dask cluster, with the result of a fit here. The rows that the fit starts
+        from come here. `partial_fit` learns here.
     n_threads, memory_limit, verbose, callback
         As for :class:`~sparsecluster.KMeans`; with "sculley" an iteration of `fit` is a batch.
 
@@ -127,12 +154,16 @@ class MiniBatchKMeans(StreamEstimator):
     (np.True_, np.float64(12.0))
     """
 
-    _parameters = StreamEstimator._parameters | {
-        "schedule": Choice(SCHEDULES),
-        "batch_size": integer(1).optional,
-        "max_no_improvement": Number(0, kind=Integral).optional,
-        "compute_labels": Flag(),
-    }
+    _parameters = (
+        StreamEstimator._parameters
+        | OnWorkers._parameters
+        | {
+            "schedule": Choice(SCHEDULES),
+            "batch_size": integer(1).optional,
+            "max_no_improvement": Number(0, kind=Integral).optional,
+            "compute_labels": Flag(),
+        }
+    )
 
     def __init__(
         self,
@@ -158,6 +189,7 @@ class MiniBatchKMeans(StreamEstimator):
         compute_labels: bool = True,
         random_state: Any = None,
         n_threads: int | None = None,
+        executor: Any = None,
         memory_limit: int | str | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -183,9 +215,15 @@ class MiniBatchKMeans(StreamEstimator):
         self.compute_labels = compute_labels
         self.random_state = random_state
         self.n_threads = n_threads
+        self.executor = executor
         self.memory_limit = memory_limit
         self.verbose = verbose
         self.callback = callback
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.executor is not None and self.schedule != "nested":
+            raise ValueError(f"schedule={self.schedule!r} cannot be combined with executor.")
 
     # --- all rows at hand ---------------------------------------------------------------------
 
@@ -195,44 +233,75 @@ class MiniBatchKMeans(StreamEstimator):
         """Cluster the rows of X; the parameters are those of KMeans.fit."""
         started = time.perf_counter()
         self.check_parameters()
+        self._warn_of_few_seeds()
+        random_state = check_random_state(self.random_state)
+        if self.executor is not None:
+            with open_rows(X, self.executor, PartSetting.of(self, self.metric)) as remote:
+                remote.measure(sample_weight)
+                return self._fit_remotely(remote, feature_names, random_state, started)
         rows = self._rows_to_fit(X)
         weights = check_weights(sample_weight, rows)
-        check_sums(rows, weights)
+        check_sums(rows.core.max_norm, weights)
         names = check_feature_names(feature_names, rows.n_features)
-        setting = self._setting(rows, weights, check_random_state(self.random_state))
-        if self.init_size is not None and self.init_size < self.n_clusters:
-            warnings.warn(
-                f"init_size={self.init_size} should be larger than n_clusters={self.n_clusters}; "
-                f"{self.n_clusters} rows are taken.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        setting = self._setting(rows, weights, random_state)
         setting = replace(setting, progress=told(self._reporter()))
         if self.schedule == "nested":
-            self._fit_nested(rows, setting, started)
+            columns = _core.column_stats(rows.core, setting.weights)
+            self._fit_nested(Nesting(rows, columns, setting, self._useful(rows, setting)), started)
         else:
             self._fit_batches(rows, setting, started)
+        return self._end(rows, names)
+
+    def _fit_remotely(
+        self,
+        remote: RemoteRows,
+        names: Any,
+        random_state: np.random.RandomState,
+        started: float,
+    ) -> MiniBatchKMeans:
+        """Cluster rows that workers have."""
+        rows = remote.described
+        self._check_n_rows(rows)
+        check_sums(remote.range[1], remote.weights)
+        names = check_feature_names(names, rows.n_features)
+        setting = remote.seed_setting(random_state)
+        setting = replace(setting, progress=told(self._reporter()))
+        self._enter_unread(rows)
+        useful = self._useful_of(remote.useful(), setting)
+        self._fit_nested(Nesting(rows, remote.columns, setting, useful, remote), started)
+        return self._end(rows, names)
+
+    def _end(self, rows: Rows, names: Any) -> MiniBatchKMeans:
         self._waiting = None
         self._remember(rows, names)
         self._sparse = rows.sparse
         return self
 
-    def _fit_nested(self, rows: Rows, setting: SeedSetting, started: float) -> None:
-        columns = _core.column_stats(rows.core, setting.weights)
-        useful = self._useful(rows, setting)
-        batches = NestedBatches(rows, self._batch_rows, setting.random_state, useful)
-        sample = np.sort(batches.drawn[: min(self._seed_rows, int(useful.sum()))])
+    def _warn_of_few_seeds(self) -> None:
+        if self.init_size is not None and self.init_size < self.n_clusters:
+            warnings.warn(
+                f"init_size={self.init_size} should be larger than n_clusters={self.n_clusters}; "
+                f"{self.n_clusters} rows are taken.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _fit_nested(self, data: Nesting, started: float) -> None:
+        rows, setting, remote = data.rows, data.setting, data.remote
+        batches = NestedBatches(self._batch_rows, setting.random_state, data.useful)
+        sample = np.sort(batches.drawn[: min(self._seed_rows, int(data.useful.sum()))])
         limit = self._stream_setting.limit
         seeding = time.perf_counter()
-        start = self._start(rows, sample, setting).limited(limit, setting.metric.space)
+        start = self._start(data, sample).limited(limit, setting.metric.space)
         seeding = time.perf_counter() - seeding
         task = Task(
             rows=rows,
             setting=setting,
-            columns=columns,
-            tolerance=self.tol * columns.mean_variance,
+            columns=data.columns,
+            tolerance=self.tol * data.columns.mean_variance,
             max_iter=self.max_iter,
             limit=limit,
+            remote=remote,
             shown=lambda centers: centers if rows.sparse else centers.toarray(),
         )
         report = self._reporter()
@@ -246,11 +315,12 @@ class MiniBatchKMeans(StreamEstimator):
                 stacklevel=3,
             )
         centers = centers_.to_core(found.centers)
+        seen = remote.seen() if remote else what_was_seen(rows, centers, found.labels, setting)
         stream = Stream(
             centers,
             setting.random_state,
             self._stream_setting,
-            seen=what_was_seen(rows, centers, found.labels, setting),
+            seen=seen,
             n_batches=len(found.history),
         )
         self._set_history(found.history, found.converged, seeding, started)
@@ -262,7 +332,7 @@ class MiniBatchKMeans(StreamEstimator):
         size = min(self._seed_rows, len(useful))
         sample = np.sort(setting.random_state.choice(useful, size, replace=False))
         seeding = time.perf_counter()
-        start = self._start(rows, sample, setting)
+        start = self._start(Nesting(rows, columns, setting, useful), sample)
         seeding = time.perf_counter() - seeding
         stream = Stream(start, setting.random_state, self._stream_setting)
         history, cost, converged = run_batches(
@@ -290,16 +360,17 @@ class MiniBatchKMeans(StreamEstimator):
         if labels is not None:
             self.labels_ = labels
 
-    def _start(self, rows: Rows, sample: np.ndarray, setting: SeedSetting) -> _core.Centers:
+    def _start(self, data: Nesting, sample: np.ndarray) -> _core.Centers:
         """Centers to start from: by these rows; by all where these have too few distinct ones."""
-        if len(sample) < rows.n_rows:
+        setting = data.setting
+        if len(sample) < data.rows.n_rows:
             weights = None if setting.weights is None else setting.weights[sample]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                centers = self._best_start(rows.select(sample), replace(setting, weights=weights))
+                centers = self._best_start(data.picked(sample), replace(setting, weights=weights))
             if centers.n_clusters == self.n_clusters:
                 return centers
-        return self._best_start(rows, setting)
+        return self._best_start(data.here(), setting)
 
     @property
     def _batch_rows(self) -> int:

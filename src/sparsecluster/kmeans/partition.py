@@ -8,8 +8,8 @@ goes in and out are arrays, numbers and dicts of these, which travel.
 from __future__ import annotations
 
 import os
+import time
 import warnings
-import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -19,84 +19,24 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nearest_labels
+from sparsecluster.kmeans.column_totals import NO_LIMBS, stats_of
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
-from sparsecluster.kmeans.merged import merge_limbs, merge_totals
+from sparsecluster.kmeans.ledger import joined
+from sparsecluster.kmeans.merged import OWN
+from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
 from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
+from sparsecluster.kmeans.spreads import seen_pieces, spread_pieces
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
-from sparsecluster.run.session import Session
-
-Arrays = dict[str, Any]
-NO_LIMBS = np.zeros(len(_core.exact_limbs(np.zeros(0))), dtype=np.int64)
-
-
-def packed(centers: sp.csr_array) -> Arrays:
-    """Centers as arrays."""
-    return {
-        "indptr": np.asarray(centers.indptr, dtype=np.int64),
-        "indices": np.asarray(centers.indices, dtype=np.int32),
-        "data": centers.data,
-        "shape": centers.shape,
-    }
-
-
-def packed_core(centers: _core.Centers, clusters: np.ndarray | None = None) -> Arrays:
-    """Centers of the core, or some of them, in the same way."""
-    indptr, indices, data = centers.to_csr(clusters)
-    shape = (len(indptr) - 1, centers.n_features)
-    return {"indptr": indptr, "indices": indices, "data": data, "shape": shape}
-
-
-def unpacked_core(arrays: Arrays) -> _core.Centers:
-    """Back to the core."""
-    return _core.Centers.from_csr(
-        arrays["indptr"], arrays["indices"], arrays["data"], arrays["shape"][1]
-    )
-
-
-def put_in_place(
-    centers: _core.Centers, clusters: np.ndarray, others: Arrays, n_threads: int
-) -> None:
-    """Put centers as they travel in the place of some."""
-    centers.replace(clusters, others["indptr"], others["indices"], others["data"], n_threads)
-
-
-def unpacked(arrays: Arrays) -> sp.csr_array:
-    """The same as a matrix."""
-    entries = (arrays["data"], arrays["indices"], arrays["indptr"])
-    return sp.csr_array(entries, shape=arrays["shape"])
-
-
-def column_stats_there(session: Session, range: tuple, weighted: bool, n_columns: int) -> Arrays:
-    """Statistics of the columns of all parts, as they travel: sums that no partition changes."""
-    columns: Arrays = {
-        "range": range,
-        "weighted": weighted,
-        "n_columns": n_columns,
-        "deviations": NO_LIMBS,
-    }
-    columns["totals"] = session.ask("column_totals", {"range": range}, merge=merge_totals)
-    columns["deviations"] = session.ask("deviations", {"columns": columns}, merge=merge_limbs)
-    return columns
-
-
-def check_fixed_point(sums: _core.ClusterSums) -> None:
-    """Refuse columns whose sums cannot be merged exactly."""
-    if not sums.fixed_point:
-        raise ValueError(
-            "The values of a column, or the weights, differ by so many orders of magnitude that "
-            "only sums in the order of the rows keep their digits. Scale the columns, leave out "
-            "the smallest values, or do without executor."
-        )
 
 
 class Partition:
     """Rows between two of them, of a store or of blocks; as a `Part` of a session."""
 
     def __init__(self, spec: Arrays, n_threads: int) -> None:
-        self._begin, self._end = spec["begin"], spec["end"]
+        self._begin = spec["begin"]
         metric = metric_of(spec["metric"])
         limit = effective_memory_limit(spec["memory_limit"])
         rows = metric.rows(
@@ -109,15 +49,24 @@ class Partition:
         self._setting = Setting(memory_limit=limit, n_threads=n_threads, metric=metric)
         if "weights" in spec:
             self.weigh(spec["weights"])
+        self._numbers: np.ndarray | None = None  # of the rows; None: from the first on
+        if "order" in spec:
+            self.nest(spec["order"], spec["numbers"])
         self._algorithm = spec["algorithm"]
         self._columns: _core.ColumnStats | None = None
         if "columns" in spec:
             self.prepare(spec["columns"])
-        self._centers: _core.Centers | None = None
+        self._alone = spec["alone"]  # whether there are no other parts
+        self._centers: _core.Centers
+        self._shift = np.zeros(0)
         self._labels = np.full(rows.n_rows, -1, dtype=np.int32)
-        self._before = self._labels  # the last step
+        self._before = self._labels[:0].copy()  # of the rows that took part in the last update
+        self._n_rows = 0  # the first ones: those that take part
+        self._found: list[Any] = []  # deltas since then, where there are no other parts
+        self._limit = _core.CenterLimit()
         self._assigner: Any = None
         self._sums: Any = None
+        self._clusters: Any = None
         self._distances: Distances | None = None
 
     # --- what is known about the rows, before any run --------------------------------------------
@@ -152,6 +101,12 @@ class Partition:
     def prepare(self, columns: Arrays) -> None:
         """Take the statistics of the columns of all rows."""
         self._columns = stats_of(columns)
+
+    def nest(self, order: np.ndarray, numbers: np.ndarray) -> None:
+        """Turn: take the rows in this order; their numbers among all ascend."""
+        self._rows, self._numbers = self._rows.select(order), np.array(numbers)
+        if self._setting.weights is not None:
+            self._setting = replace(self._setting, weights=self._setting.weights[order])
 
     # --- starting centers ------------------------------------------------------------------------
 
@@ -189,79 +144,108 @@ class Partition:
 
     # --- turns -----------------------------------------------------------------------------------
 
-    def begin(self, n_clusters: int, labels: np.ndarray | None = None) -> Arrays:
+    def begin(self, labels: np.ndarray | None, limit: tuple, **centers: Any) -> Arrays:
         """A run begins, with these labels or none: what they add to the sums."""
-        setting = self._setting
-        if labels is not None:
-            self._labels = np.array(labels, dtype=np.int32)
-        else:
-            self._labels[:] = -1
-        self._centers = self._distances = None
-        self._renew(n_clusters)
-        return {"delta": self._sums.delta(self._labels, setting.n_threads)}
+        self._distances = None
+        self._limit = _core.CenterLimit(*limit)
+        self._take(labels)
+        self._before = self._labels[:0].copy()
+        self._renew(unpacked_core(centers))
+        begun = self._delta()
+        if labels is None:
+            self._found = []  # nothing that would have to be applied
+        return begun
 
-    def step(self, clusters: np.ndarray, shift: np.ndarray, **moved: Any) -> Arrays:
-        """Give every row its nearest center; `moved` are the centers that did, of these clusters.
+    def step(self, delta: Any, scatter: float, n_rows: int, scattered: bool) -> Arrays:
+        """Move the centers by a delta, if there is one, and give the first rows the nearest ones.
 
-        What the new labels add to the sums, and the sizes of the clusters.
+        What the new labels add to the sums, and the sizes of the clusters; `scattered`: also what
+        rows that are new add to what the cost is a difference from.
         """
-        self._before = self._labels.copy()
-        if self._centers is None:
-            self._centers = unpacked_core(moved)
-        else:
-            put_in_place(self._centers, clusters, moved, self._setting.n_threads)
-        found = self._assigner.assign(self._centers, shift, self._labels)
+        update = None if delta is None else self._apply(delta, scatter)
+        began = time.perf_counter()
+        known, self._n_rows = self._n_rows, self._own_rows(n_rows)
+        found = self._assign()
         return {
+            "update": update,
             "distances": found.distances,
             "skipped": found.skipped,
             "center_distances": found.center_distances,
             "path": found.path,
-            "sizes": sizes_of(self._labels, self._setting.weights, self._centers.n_clusters),
-            "delta": self._delta(),
+            "sizes": sizes_of(self._taking_part, self._weights, self._centers.n_clusters),
+            "scatter": self._sums.scatter_of(known, self._n_rows) if scattered else NO_LIMBS,
+            **self._delta(),
+            "seconds": time.perf_counter() - began,
         }
+
+    def _apply(self, delta: Any, scatter: float) -> tuple[np.ndarray, float]:
+        """How far each center went, and the cost."""
+        if self._alone:
+            assert delta == OWN
+            delta, self._found = joined(self._found), []
+        self._before = self._taking_part.copy()
+        n_threads = self._setting.n_threads
+        _, self._shift, cost = self._clusters.apply(delta, scatter, self._centers, n_threads)
+        return self._shift, cost
 
     def refill(self, moves: np.ndarray) -> Arrays:
         """Put rows into clusters that were empty: pairs of a row and a cluster.
 
-        Rows that moved are counted from the labels before the last step.
+        Rows that moved are counted from the labels of the last update.
         """
-        before = np.count_nonzero(self._labels != self._before)
+        before = self._n_moved()
         self._refill(moves)
-        _, *delta = self._delta()
-        more = int(np.count_nonzero(self._labels != self._before)) - int(before)
-        return {"delta": (more, *delta)}
+        _, *delta = self._sums.delta(self._taking_part, self._setting.n_threads)
+        return self._told((self._n_moved() - before, *delta))
 
     def renumber(self, numbers: np.ndarray) -> Arrays:
         """Go on with fewer clusters, of these numbers (-1: gone); sums begin anew."""
         self._renumber(numbers)
-        return {"delta": self._delta()}
+        return self._delta()
 
     # --- what leaves the rows as they are --------------------------------------------------------
 
     def candidates(self, count: int) -> Arrays:
         """The rows that are farthest from their centers: as many as could be needed."""
-        assert self._centers is not None
-        centers = self._centers
-        rows, ranks = candidates(self._rows, centers, self._labels, self._setting, count=count)
-        return {"rows": rows + self._begin, "ranks": ranks, "labels": self._labels[rows]}
+        labels, setting = self._taking_part, replace(self._setting, weights=self._weights)
+        rows, ranks = candidates(self._rows, self._centers, labels, setting, count=count)
+        return {"rows": self._number(rows), "ranks": ranks, "labels": labels[rows]}
 
-    def cost(self, clusters: np.ndarray, **moved: Any) -> np.ndarray:
+    def cost(self, before: bool) -> np.ndarray:
         """The squared distances of the rows to their centers, as an exact sum."""
-        if self._centers is None:
-            core = unpacked_core(moved)
-        elif len(clusters):
-            core = self._centers.copy()
-            put_in_place(core, clusters, moved, self._setting.n_threads)
-        else:
-            core = self._centers
-        setting = self._setting
+        labels, setting = self._chosen(before), self._setting
+        weights = None if setting.weights is None else setting.weights[: len(labels)]
         return _core.own_cost_limbs(
-            self._rows.core, core, self._labels, setting.weights, setting.n_threads
+            self._rows.core, self._centers, labels, weights, setting.n_threads
         )
 
-    def labels(self) -> np.ndarray:
-        """The labels of the rows."""
-        return self._labels.copy()
+    def spreads(self, before: bool, range: tuple) -> Arrays:
+        """Weights and squared norms by cluster, as sums that no partition changes."""
+        labels = self._chosen(before)
+        norm2, weights = self._rows.core.norm2[: len(labels)], self._setting.weights
+        weights = None if weights is None else weights[: len(labels)]
+        n_clusters = self._centers.n_clusters
+        found = spread_pieces(labels, norm2, weights, n_clusters, range)
+        return {**found, "mean_norm2": self._clusters.mean_norm2}
+
+    def seen(self, range: tuple) -> Arrays:
+        """What a stream would have seen of the clusters, as sums that no partition changes."""
+        setting, labels = self._setting, self._taking_part
+        return seen_pieces(self._rows.core, self._centers, labels, setting, range)
+
+    def centers(self, wanted: bool) -> Arrays | None:
+        """The centers, if this part is asked for them."""
+        return packed_core(self._centers) if wanted else None
+
+    def labels(self, before: bool) -> np.ndarray:
+        """The labels of the rows, now or at the last update; -1 for those that take no part."""
+        labels = np.full(len(self._labels), -1, dtype=np.int32)
+        chosen = self._chosen(before)
+        labels[: len(chosen)] = chosen
+        return labels
+
+    def _chosen(self, before: bool) -> np.ndarray:
+        return self._before if before else self._taking_part
 
     def nearest(self, **centers: Any) -> np.ndarray:
         """The nearest of these centers, for each row."""
@@ -288,67 +272,102 @@ class Partition:
         done about empty clusters after it."""
         for drawn in recipe.get("drawn", ()):
             self.approach(**drawn)
+        for method, given in recipe.get("turns", ()):
+            getattr(self, method)(**given)
         if "centers" not in recipe:
             return
         if recipe["before"] is not None:
-            self.restore(recipe["before"])
-            self._before = self._labels.copy()
-        if recipe["centers"] is None:
-            self._renew(recipe["n_clusters"])
-            if recipe["labels"] is not None:
-                self._labels = np.array(recipe["labels"], dtype=np.int32)
-        else:
-            self._centers = unpacked_core(recipe["centers"])
-            self._renew(self._centers.n_clusters)
-            self._assigner.assign(self._centers, np.zeros(0), self._labels)
-            self._refill(recipe["moves"])
-            if recipe["numbers"] is not None:
-                self._renumber(recipe["numbers"])
-        self._sums.assume(self._labels)
+            self._restore_labels(recipe["before"])
+            self._before = self._taking_part.copy()
+        self._limit = _core.CenterLimit(*recipe["limit"])
+        self._restore_labels(recipe)
+        self._sums.assume(self._taking_part)
+        self._clusters.apply(recipe["sums"], 0.0, self._centers, self._setting.n_threads)
 
-    def _renew(self, n_clusters: int) -> None:
-        setting, columns = self._setting, self._columns
+    def _restore_labels(self, recipe: Arrays) -> None:
+        self._take(recipe["labels"])
+        if recipe["centers"] is None:
+            return
+        self._renew(unpacked_core(recipe["centers"]))
+        if recipe["labels"] is not None or not recipe["n_rows"]:
+            return
+        self._n_rows = self._own_rows(recipe["n_rows"])
+        self._assign()
+        self._refill(recipe["moves"])
+        if recipe["numbers"] is not None:
+            self._renumber(recipe["numbers"])
+
+    # --- what they share -------------------------------------------------------------------------
+
+    @property
+    def _taking_part(self) -> np.ndarray:
+        """The labels of the rows that take part; a view."""
+        return self._labels[: self._n_rows]
+
+    @property
+    def _weights(self) -> np.ndarray | None:
+        """Of the rows that take part."""
+        weights = self._setting.weights
+        return None if weights is None else weights[: self._n_rows]
+
+    def _assign(self) -> Any:
+        """Give the rows that take part their nearest centers."""
+        found = self._assigner.assign(self._centers, self._shift, self._taking_part)
+        self._shift = np.zeros(self._centers.n_clusters)  # since then
+        return found
+
+    def _own_rows(self, n_rows: int) -> int:
+        """How many of the first rows, of those of all parts, are here."""
+        if self._numbers is not None:
+            return int(np.searchsorted(self._numbers, n_rows))
+        return min(max(n_rows - self._begin, 0), self._rows.n_rows)
+
+    def _number(self, rows: Any) -> Any:
+        """The numbers of rows among those of all parts."""
+        return self._begin + rows if self._numbers is None else self._numbers[rows]
+
+    def _take(self, labels: np.ndarray | None) -> None:
+        """These labels, for all rows, or none."""
+        self._labels[:] = -1 if labels is None else labels
+        self._n_rows = 0 if labels is None else len(self._labels)
+
+    def _renew(self, centers: _core.Centers) -> None:
+        setting, columns, n_clusters = self._setting, self._columns, centers.n_clusters
         assert columns is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the choice, which changes no result
             algorithm = choose_algorithm(
                 self._algorithm, self._rows, n_clusters, setting.memory_limit
             )
+        self._centers, self._shift, self._found = centers, np.zeros(0), []
         self._assigner = make_assigner(algorithm, self._rows, setting)
-        self._sums = _core.RowSums(
-            self._rows.core, columns, setting.weights, n_clusters, setting.metric.space
-        )
+        given = (columns, setting.weights, n_clusters, setting.metric.space)
+        self._sums = _core.RowSums(self._rows.core, *given)
+        self._clusters = _core.ClusterSums(columns, n_clusters, setting.metric.space, self._limit)
 
     def _refill(self, moves: np.ndarray) -> None:
-        for row, cluster in np.asarray(moves, dtype=np.int64).reshape(-1, 2):
-            if self._begin <= row < self._end:
-                self._labels[row - self._begin] = cluster
-                self._assigner.forget(int(row - self._begin))
+        for number, cluster in np.asarray(moves, dtype=np.int64).reshape(-1, 2):
+            row = self._own_rows(number)
+            if row < self._n_rows and self._number(row) == number:
+                self._labels[row] = cluster
+                self._assigner.forget(row)
 
     def _renumber(self, numbers: np.ndarray) -> None:
-        assert self._centers is not None
-        self._centers = self._centers.some(np.flatnonzero(numbers >= 0))
         np.maximum(numbers[self._labels], 0, out=self._labels)
-        self._renew(self._centers.n_clusters)
+        self._renew(self._centers.some(np.flatnonzero(numbers >= 0)))
 
-    def _delta(self) -> Any:
-        return self._sums.delta(self._labels, self._setting.n_threads)
+    def _n_moved(self) -> int:
+        """Rows of other labels than at the last update."""
+        labels, known = self._taking_part, len(self._before)
+        return len(labels) - known + int(np.count_nonzero(labels[:known] != self._before))
 
+    def _delta(self) -> Arrays:
+        """What the labels add to the sums, against those of the last time."""
+        return self._told(self._sums.delta(self._taking_part, self._setting.n_threads))
 
-def stats_of(columns: Arrays) -> _core.ColumnStats:
-    """Statistics of columns from what travels."""
-    return _core.stats_of_totals(
-        columns["totals"],
-        columns["range"],
-        columns["weighted"],
-        columns["deviations"],
-        columns["n_columns"],
-    )
-
-
-def totals_checksum(columns: Arrays) -> int:
-    """What tells rows apart that are known by the sums of their columns alone."""
-    checksum = 0
-    for part in columns["totals"]:
-        checksum = zlib.crc32(np.ascontiguousarray(part).tobytes(), checksum)
-    return zlib.crc32(columns["deviations"].tobytes(), checksum)
+    def _told(self, delta: Any) -> Arrays:
+        """A delta as it is answered: nobody else needs it where there are no other parts."""
+        if self._alone:
+            self._found.append(delta)
+            return {"delta": delta[:1]}
+        return {"delta": delta}

@@ -14,23 +14,22 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
-from sparsecluster.kmeans.loop import Task
-from sparsecluster.kmeans.merged import merge_measured
-from sparsecluster.kmeans.partition import (
-    Arrays,
-    Partition,
+from sparsecluster.kmeans.column_totals import (
     check_fixed_point,
     column_stats_there,
-    packed,
     stats_of,
     totals_checksum,
-    unpacked,
 )
+from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
+from sparsecluster.kmeans.loop import Task
+from sparsecluster.kmeans.merged import merge_measured, merge_seen
+from sparsecluster.kmeans.packed import Arrays, packed, unpacked
+from sparsecluster.kmeans.partition import Partition
 from sparsecluster.kmeans.remote_seeding import seed_remotely
 from sparsecluster.kmeans.remote_work import RemoteWork
 from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
+from sparsecluster.kmeans.spreads import added_seen
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.metric import metric_of
@@ -85,18 +84,20 @@ class RemoteRows:
         self._memory_limit = effective_memory_limit(setting.memory_limit)
         self._source, self._setting = source, setting
         self.cuts = source.cuts(executor.n_workers)
-        common = {
+        common: Arrays = {
             "metric": setting.metric,
             "zero_rows": setting.zero_rows,
             "memory_limit": setting.memory_limit,
             "algorithm": setting.algorithm,
         }
+        common["alone"] = len(self.cuts) == 2
         specs = [
             {**common, "begin": begin, "end": end, **source.spec(begin, end)}
             for begin, end in pairwise(self.cuts)
         ]
         self.session = executor.session(Partition, specs)
         self.weights: np.ndarray | None = None
+        self._numbers: list[np.ndarray] | None = None  # of the rows of parts; None: from 0 on
         self.columns: _core.ColumnStats
 
     @property
@@ -125,6 +126,7 @@ class RemoteRows:
     def measure(self, sample_weight: Any) -> None:
         """Weights, and the statistics of the columns: sums that no partition changes."""
         session, measured = self.session, self.weigh(sample_weight)
+        self.range = measured["range"]  #: number of rows, largest norm, weights
         self._baseline = _core.exact_value(measured["baseline"])
         self._weight = _core.exact_value(measured["weight"])
         self._filled_weight = _core.exact_value(measured["filled_weight"])
@@ -236,13 +238,45 @@ class RemoteRows:
                 f"folder, under the same path."
             )
 
+    def useful(self) -> np.ndarray:
+        """Which rows can be centers."""
+        useful = np.ones(self.n_rows, dtype=bool)
+        useful[np.concatenate(self.session.ask("useless"))] = False
+        return useful
+
+    def nest(self, order: np.ndarray) -> None:
+        """Take the rows in another order, in which the parts have theirs from now on."""
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        own = []
+        for some in own_parts(self.cuts, places):
+            there = np.argsort(some)
+            own.append({"order": there, "numbers": some[there]})
+        self.session.specify(own=own)
+        self.session.turn("nest", own=own)
+        self._numbers = [part["numbers"] for part in own]
+
     def in_parts(self, array: np.ndarray) -> list[np.ndarray]:
         """An array of a value per row, as the partitions have the rows."""
-        return own_parts(self.cuts, array)
+        if self._numbers is None:
+            return own_parts(self.cuts, array)
+        return [array[numbers] for numbers in self._numbers]
 
-    def work(self, centers: _core.Centers, start: RunState) -> RemoteWork:
+    def gathered(self, parts: list[np.ndarray]) -> np.ndarray:
+        """The array that has these parts."""
+        gathered = np.concatenate(parts)
+        if self._numbers is not None:
+            gathered[np.concatenate(self._numbers)] = gathered.copy()
+        return gathered
+
+    def seen(self) -> tuple[np.ndarray, np.ndarray]:
+        """By cluster: the weight of its rows, and what their cosines add up to."""
+        found = self.session.ask("seen", {"range": self.range}, merge=merge_seen)
+        return added_seen(found)
+
+    def work(self, task: Task, centers: _core.Centers, start: RunState) -> RemoteWork:
         """A run begins."""
-        return RemoteWork(self, centers, start)
+        return RemoteWork(self, task, centers, start)
 
     def close(self) -> None:
         """Leave nothing behind on the workers."""

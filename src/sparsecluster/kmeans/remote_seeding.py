@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans.merged import merge_limbs
-from sparsecluster.kmeans.partition import Arrays, packed
+from sparsecluster.kmeans.packed import Arrays, packed
 from sparsecluster.kmeans.seeding.parallel import states_at
 from sparsecluster.kmeans.seeding.registry import METHODS
 from sparsecluster.kmeans.seeding.starting import (

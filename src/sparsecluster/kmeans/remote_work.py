@@ -1,25 +1,38 @@
-"""A run over rows that workers have: what the loop asks for, a round trip per iteration."""
+"""A run over rows that workers have: what the loop asks for, a round trip per iteration.
+
+Every worker has the sums of all clusters, and applies the same delta to them, merged of those that
+all parts found: integers, so that centers are the same everywhere, to the bit. The assignment that
+follows an update comes with it, in the same round trip: also where the run ends, because every
+label is to be that of the nearest center.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparsecluster import _core
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
-from sparsecluster.kmeans.merged import merge_candidates, merge_found, merge_limbs, merge_steps
-from sparsecluster.kmeans.partition import Arrays, packed_core, put_in_place, unpacked_core
+from sparsecluster.kmeans.ledger import Delta, Ledger, Replay, joined
+from sparsecluster.kmeans.merged import (
+    OWN,
+    merge_candidates,
+    merge_found,
+    merge_limbs,
+    merge_spreads,
+    merge_steps,
+)
+from sparsecluster.kmeans.packed import Arrays, packed_core, unpacked_core
+from sparsecluster.kmeans.spreads import added_spreads
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.work import kept_numbers
 
 if TYPE_CHECKING:
+    from sparsecluster.kmeans.loop import Task
     from sparsecluster.kmeans.remote import RemoteRows
-
-NO_MOVES = np.zeros((0, 2), dtype=np.int64)
-RecipeOf = Callable[[int], Arrays | None]
 
 
 @dataclass(frozen=True)
@@ -32,96 +45,125 @@ class Found:
     path: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What labels on the workers follow from: those of the start, or centers, and what was done
+    about empty clusters since."""
+
+    labels: Sequence[np.ndarray] | None = None  #: of the start, by part
+    n_rows: int = 0  #: the first ones, that were assigned
+    moves: Any = ()  #: pairs of a row and a cluster
+    numbers: np.ndarray | None = None  #: of the clusters that were kept
+    centers: _core.Centers | None = None  #: None: those of the ledger
+
+    def recipe(self, part: int, known: _core.Centers | None) -> Arrays:
+        """What a part restores them by."""
+        centers = known if self.centers is None else self.centers
+        return {
+            "labels": None if self.labels is None else self.labels[part],
+            "n_rows": self.n_rows,
+            "centers": None if centers is None else packed_core(centers),
+            "moves": self.moves,
+            "numbers": self.numbers,
+        }
+
+
 class RemoteWork:
     """What the loop asks for, of rows that workers have."""
 
     basis = None
 
-    def __init__(self, remote: RemoteRows, centers: _core.Centers, start: RunState) -> None:
-        self._remote, self._session = remote, remote.session
-        self._n_clusters = centers.n_clusters
-        # What labels on the workers follow from: those of the start, or the last centers that were
-        # sent and what was done after that.
-        self._labels: list[Any] = [None] * self._session.n_parts
-        self._before_sent: _core.Centers | None = None  # the centers before the last step
-        self._sent: Arrays | None = None  # those of the last step that are others
-        self._all_anew = True  # whether all are
-        self._moved: np.ndarray | None = None  # clusters whose centers are others since; None: all
-        self._moves = NO_MOVES
-        self._numbers: np.ndarray | None = None
-        self._before: RecipeOf = lambda part: None  # of the labels before the last step
+    def __init__(
+        self, remote: RemoteRows, task: Task, centers: _core.Centers, start: RunState
+    ) -> None:
+        self._remote, self._session, self._task = remote, remote.session, task
+        self.seconds_ahead = 0.0  #: of an assignment that came with the last update
+        self._ahead: Arrays | None = None  # what that gave
+        self._alone = self._session.n_parts == 1
+        self._replay = Replay()
+        self._ledger: Any = None if self._alone else self._ledger_of(centers)
+        self._centers: _core.Centers | None = centers  # None: to be asked for
+        self._stage = Stage()
+        self._before: Stage | None = None
+        self._sizes = np.zeros(centers.n_clusters, dtype=np.int64)
+        self._cost: float | None = None  # of the last update
+        self._scatter: np.ndarray | None = None  # of the rows that took part, if not all do
+        labels: Sequence[Any] = [None] * self._session.n_parts
         if start.labels is not None:
-            self._labels = remote.in_parts(start.labels)
-        own = [{"labels": part} for part in self._labels]
+            labels = remote.in_parts(start.labels)
+            self._stage = Stage(labels=labels, n_rows=task.rows.n_rows)
         self._session.recipe_of = lambda part: {}
-        begun = self._session.turn(
-            "begin", {"n_clusters": self._n_clusters}, own=own, merge=merge_steps
-        )
+        begun = self._turn("begin", self._beginning(centers), [{"labels": one} for one in labels])
+        # Changes no center: they came from these labels.
+        self._delta: Delta | None = None if start.labels is None else begun["delta"]
         self._session.recipe_of = self._recipe
-        self._sums = _core.ClusterSums(remote.columns, self._n_clusters, remote.metric.space)
-        if start.labels is not None:
-            # Changes no center: they came from these labels.
-            self._sums.apply(begun["delta"], remote.scatter, centers, remote.n_threads)
+
+    def _beginning(self, centers: _core.Centers) -> Arrays:
+        return {"limit": self._task.limit.values, **packed_core(centers)}
+
+    def _ledger_of(self, centers: _core.Centers) -> Ledger:
+        remote, limit = self._remote, self._task.limit
+        sums = _core.ClusterSums(remote.columns, centers.n_clusters, remote.metric.space, limit)
+        return Ledger(centers.copy(), sums, remote.n_threads)
+
+    def _turn(
+        self, method: str, given: Arrays, own: Sequence[dict[str, Any]] | None = None
+    ) -> Arrays:
+        found = self._session.turn(method, given, own=own, merge=merge_steps)
+        if self._alone:
+            self._replay.add(method, {**given, **(own[0] if own else {})})
+        return found
 
     def _recipe(self, part: int) -> Arrays:
         """What restores a partition as it is after the last turn."""
-        return {**(self._recipes(self._all_sent)(part) or {}), "before": self._before(part)}
-
-    def _all_sent(self) -> Arrays | None:
-        """The centers that workers have."""
-        before, sent = self._before_sent, self._sent
-        if before is None or self._all_anew:
-            return sent
-        assert sent is not None
-        centers = before.copy()
-        put_in_place(centers, sent["clusters"], sent, self._remote.n_threads)
-        return packed_core(centers)
-
-    def _recipes(self, sent: Callable[[], Arrays | None]) -> RecipeOf:
-        """The recipes of labels by centers that were sent, and by what was done about empty
-        clusters since."""
-        n_clusters, labels = self._n_clusters, self._labels
-        moves, numbers = self._moves, self._numbers
-        return lambda part: {
-            "n_clusters": n_clusters,
-            "labels": labels[part],
-            "centers": sent(),
-            "moves": moves,
-            "numbers": numbers,
-            "before": None,
+        if self._alone:
+            return {"turns": self._replay.turns}
+        before, ledger = self._before, self._ledger
+        return {
+            "before": None if before is None else before.recipe(part, ledger.before),
+            **self._stage.recipe(part, ledger.centers),
+            "limit": self._task.limit.values,
+            "sums": ledger.whole(),
         }
 
-    @property
-    def labels(self) -> np.ndarray:
-        """The label of each row, from the workers."""
-        return np.concatenate(self._session.ask("labels"))
+    # --- an iteration ----------------------------------------------------------------------------
 
-    def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Found:
-        """Give the rows their nearest centers; says what that took."""
-        others = self._others(centers)
-        found = self._session.turn("step", {**others, "shift": shift}, merge=merge_steps)
-        self._remember(others)
-        self._delta, self._sizes = found["delta"], found["sizes"]
-        return Found(**merge_found([found]))
+    def assign(self, shift: np.ndarray, n_rows: int) -> Found:
+        """Give the first rows their nearest centers; says what that took."""
+        ahead, self._ahead, self.seconds_ahead = self._ahead, None, 0.0
+        if ahead is None:
+            ahead = self._step(n_rows, self._delta)
+        elif self._stage.n_rows < n_rows:
+            found = self._step(n_rows, None)
+            both = {"delta": joined([ahead["delta"], found["delta"]])}
+            ahead = {**found, **both, **merge_found([ahead, found])}
+        self._delta, self._sizes = ahead["delta"], ahead["sizes"]
+        return Found(**merge_found([ahead]))
 
-    def _others(self, centers: _core.Centers) -> Arrays:
-        """The centers that are not those that were sent last, which alone travel."""
-        clusters = np.arange(centers.n_clusters) if self._moved is None else self._moved
-        return {"clusters": clusters, **packed_core(centers, clusters)}
+    def _step(self, n_rows: int, delta: Delta | None) -> Arrays:
+        """Have the workers apply a delta, if there is one, and assign the first rows."""
+        counts = n_rows < self._task.rows.n_rows or self._scatter is not None
+        found = self._turn("step", self._stepping(n_rows, delta, counts))
+        if delta is not None:
+            self._before = self._stage
+            if not self._alone:
+                self._ledger.add(delta)
+        self._stage, self._centers = Stage(n_rows=n_rows), None
+        self._delta = found["delta"]
+        if counts:
+            more = found["scatter"]
+            self._scatter = more if self._scatter is None else self._scatter + more
+        return found
 
-    def _remember(self, others: Arrays) -> None:
-        """Take these for what was sent last, beside what was sent before."""
-        before, last = self._before_sent, self._sent
-        if last is not None and (before is None or self._all_anew):
-            before = unpacked_core(last)
-        elif last is not None and before is not None:
-            # In its place, because no recipe is asked for until this is done.
-            put_in_place(before, last["clusters"], last, self._remote.n_threads)
-        self._before = self._recipes(lambda: None if before is None else packed_core(before))
-        self._before_sent, self._sent, self._all_anew = before, others, self._moved is None
-        self._moves, self._numbers, self._moved = NO_MOVES, None, np.zeros(0, dtype=np.int64)
+    def _stepping(self, n_rows: int, delta: Delta | None, counts: bool) -> Arrays:
+        return {
+            "delta": OWN if self._alone and delta is not None else delta,
+            "scatter": self.scatter,
+            "n_rows": n_rows,
+            "scattered": counts,
+        }
 
-    def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
+    def refill(self, n_rows: int) -> tuple[int, list[int]]:
         """How many rows went into clusters that were empty, and the clusters nothing can fill."""
         if self._sizes.all():
             return 0, []
@@ -130,45 +172,82 @@ class RemoteWork:
         moves, hopeless = fill(self._sizes, found["rows"], found["ranks"], found["labels"])
         if moves:
             pairs = np.array(moves, dtype=np.int64)
-            more = self._session.turn("refill", {"moves": pairs}, merge=merge_steps)
-            self._moves = pairs
-            self._delta = _core.merge_deltas([self._delta, more["delta"]])
+            assert self._delta is not None
+            more = self._turn("refill", {"moves": pairs})
+            self._stage = replace(self._stage, moves=pairs)
+            self._delta = joined([self._delta, more["delta"]])
         return len(moves), hopeless
 
-    def drop(self, centers: _core.Centers, empty: list[int]) -> _core.Centers:
-        """Go on without these clusters: the others' centers."""
-        remote = self._remote
-        warn_if_fewer(self._n_clusters - len(empty), self._n_clusters)
-        numbers = kept_numbers(self._n_clusters, empty)
-        self._delta = self._session.turn("renumber", {"numbers": numbers}, merge=merge_steps)[
-            "delta"
-        ]
+    def drop(self, empty: list[int]) -> None:
+        """Go on without these clusters."""
+        n_clusters = len(self._sizes)
+        warn_if_fewer(n_clusters - len(empty), n_clusters)
+        numbers = kept_numbers(n_clusters, empty)
+        delta = self._turn("renumber", {"numbers": numbers})["delta"]
+        self._delta, self._cost, self._centers = delta, None, None
+        if self._alone:
+            return
         # Restored by the centers before, whose labels are renumbered then.
-        self._numbers = numbers
-        self._moved = None
-        kept = centers.some(np.flatnonzero(numbers >= 0))
-        self._n_clusters = kept.n_clusters
-        self._sums = _core.ClusterSums(remote.columns, self._n_clusters, remote.metric.space)
-        return kept
+        ledger, before = self._ledger, self._before
+        if before is not None and before.centers is None:
+            self._before = replace(before, centers=ledger.before)
+        self._stage = replace(self._stage, centers=ledger.centers, numbers=numbers)
+        self._ledger = self._ledger_of(ledger.centers.some(np.flatnonzero(numbers >= 0)))
 
-    def update(self, centers: _core.Centers, n_rows: int) -> tuple[int, np.ndarray, float]:
+    def update(self, n_rows: int) -> tuple[int, np.ndarray, float]:
         """Move the centers: how many rows changed, how far each center went, and the cost."""
-        remote = self._remote
-        if self._moved is not None:
-            _, begin, *_, weights = self._delta
-            changed = (np.diff(begin) > 0) | weights.reshape(-1, 2).any(axis=1)
-            self._moved = np.flatnonzero(changed)
-        return self._sums.apply(self._delta, remote.scatter, centers, remote.n_threads)
+        assert self._delta is not None
+        moved = self._delta[0]
+        if moved == 0 and self._cost is not None:
+            self._delta = None
+            return 0, np.zeros(len(self._sizes)), self._cost
+        self._ahead = self._step(n_rows, self._delta)
+        self.seconds_ahead = self._ahead["seconds"]
+        shift, self._cost = self._ahead["update"]
+        if self._alone and self._replay.is_long:
+            begin = {"labels": None, **self._beginning(self.centers)}
+            self._replay.begin_at(("begin", begin), ("step", self._stepping(n_rows, None, False)))
+        return moved, shift, self._cost
 
-    def cost(self, centers: _core.Centers, n_rows: int) -> float:
+    # --- what is asked about it ------------------------------------------------------------------
+
+    @property
+    def centers(self) -> _core.Centers:
+        """The centers: worked out here, or from a worker where that is less work."""
+        if not self._alone and not self._ledger.behind:
+            return self._ledger.centers
+        if self._centers is None:
+            own = [{"wanted": part == 0} for part in range(self._session.n_parts)]
+            self._centers = unpacked_core(self._session.ask("centers", own=own)[0])
+        return self._centers
+
+    @property
+    def _which(self) -> Arrays:
+        """The labels that are meant: not those that came with an update."""
+        return {"before": self._ahead is not None}
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The label of each row, from the workers."""
+        return self._remote.gathered(self._session.ask("labels", self._which))
+
+    def cost(self, n_rows: int) -> float:
         """The cost, exact to rounding."""
-        moved = self._others(centers)
-        return _core.exact_value(self._session.ask("cost", moved, merge=merge_limbs))
+        return _core.exact_value(self._session.ask("cost", self._which, merge=merge_limbs))
+
+    def spreads(self, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the clusters of the first rows: weights, weighted squared norms, numbers of rows."""
+        given = {**self._which, "range": self._remote.range}
+        found = self._session.ask("spreads", given, merge=merge_spreads)
+        self.mean_norm2 = found["mean_norm2"]  #: squared norms of the means of the clusters
+        return added_spreads(found)
 
     @property
     def scatter(self) -> float:
         """What an update gives the cost as a difference from."""
-        return self._remote.scatter
+        if self._scatter is None:
+            return self._remote.scatter
+        return _core.exact_value(self._scatter)
 
     def finish(self) -> None:
         """Let go of what only further iterations need: labels stay until they are read."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsecluster import _core
 from sparsecluster.kmeans import refine, sizes
 from sparsecluster.kmeans.keeping import LOGGER, Keeper, RunKeeper
 from sparsecluster.kmeans.loop import Loop, Task, iterate
@@ -92,6 +93,8 @@ class Runs:
             centers = starting(init, task.rows, self.n_clusters, task.setting, self.init_options)
             if task.bounds is not None:
                 centers = sizes.with_all_clusters(centers, self.n_clusters)
+            if task.rows.streamed:
+                _core.give_back()  # what the start needed, where memory is scarce
             state = RunState.at(centers, time.perf_counter() - started)
             self.show(f"Initialization complete, run {task.run}")
             if keeper:

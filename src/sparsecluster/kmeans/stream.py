@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.setting import Setting
+from sparsecluster.kmeans.spreads import added_seen, seen_pieces
 from sparsecluster.rows.metric import Metric
 from sparsecluster.rows.parameters import check_number
 from sparsecluster.rows.rows import Rows, as_rows
@@ -255,22 +256,14 @@ def what_was_seen(
     """For a stream that saw these rows with these labels: the weight that each center has seen,
     and how many times the center its rows add up to.
     """
-    share = np.ones(rows.n_rows) if setting.weights is None else setting.weights
-    share = share * setting.metric.useful(rows.core.norm2)
-    counts = np.bincount(labels, share, minlength=centers.n_clusters)
-    if setting.metric.centers_are_means:
-        return counts, counts
-    distance2 = _core.own_distances(rows.core, centers, labels, setting.n_threads)
-    cosines = 0.5 * (rows.core.norm2 + 1 - distance2)
-    lengths = np.bincount(labels, share * cosines, minlength=centers.n_clusters)
-    # Where rows have moved on, their cosines may add up to nothing: the center stays as it is.
-    return counts, np.where(lengths > 1e-9 * counts, lengths, counts)
+    range = _core.row_range(rows.core, setting.weights)
+    return added_seen(seen_pieces(rows.core, centers, labels, setting, range))
 
 
-def check_sums(rows: Rows, weights: np.ndarray | None) -> None:
+def check_sums(max_norm: float, weights: np.ndarray | None) -> None:
     """Refuse rows whose sums, or the squares of these, might overflow."""
     heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
-    if not rows.core.max_norm * heaviest <= LARGEST_TERM:
+    if not max_norm * heaviest <= LARGEST_TERM:
         raise ValueError(
             f"Rows of a norm above {LARGEST_TERM:g}, times their weight, do not add up in float64. "
             f"Scale the values first."

@@ -97,7 +97,7 @@ class StreamEstimator(CenterEstimator):
         fresh = self._stream is None and self._waiting is None
         rows = self._points(X, reset=fresh)
         weights = check_weights(sample_weight, rows)
-        check_sums(rows, weights)
+        check_sums(rows.core.max_norm, weights)
         given, stream = rows, self._stream
         if stream is None:
             started = self._wait(rows, weights)
@@ -177,9 +177,12 @@ class StreamEstimator(CenterEstimator):
 
     def _useful(self, rows: Rows, setting: SeedSetting) -> np.ndarray:
         """Which rows can tell where to start: they have weight and, for cosines, a direction."""
-        useful = setting.metric.useful(rows.core.norm2)
-        if setting.weights is not None:
-            useful &= setting.weights > 0
+        return self._useful_of(setting.metric.useful(rows.core.norm2), setting)
+
+    @staticmethod
+    def _useful_of(filled: np.ndarray, setting: SeedSetting) -> np.ndarray:
+        """The same, where it is known which rows have a direction."""
+        useful = filled if setting.weights is None else filled & (setting.weights > 0)
         return useful if useful.any() else ~useful
 
     @property

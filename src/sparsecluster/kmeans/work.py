@@ -12,6 +12,7 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import make_assigner
 from sparsecluster.kmeans.empty import refill, warn_if_fewer
+from sparsecluster.kmeans.spreads import added_spreads, spread_pieces
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.run.history import AssignmentRecord
 
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 class LocalWork:
     """What the loop asks for, of rows that are here."""
 
+    seconds_ahead = 0.0  #: of an assignment that came with the last update
+
     def __init__(self, task: Task, centers: _core.Centers, start: RunState) -> None:
         self._task = task
+        self.centers = centers
+        self._range: tuple | None = None
         self.basis = start.basis  #: of the last assignment, where sizes have bounds
         self._iteration = len(start.history)
         self.labels = np.full(task.rows.n_rows, -1, dtype=np.int32)
@@ -53,13 +58,13 @@ class LocalWork:
         weights = self._task.setting.weights
         return None if weights is None else weights[:n_rows]
 
-    def assign(self, centers: _core.Centers, shift: np.ndarray, n_rows: int) -> Any:
+    def assign(self, shift: np.ndarray, n_rows: int) -> Any:
         """Give the first rows their nearest centers; says what that took."""
         labels = self.labels[:n_rows]
         if self._task.bounds is None:
-            return self._assigner.assign(centers, shift, labels)
+            return self._assigner.assign(self.centers, shift, labels)
         self._iteration += 1
-        found = self._assigner.assign(centers, shift, labels, self._progress())
+        found = self._assigner.assign(self.centers, shift, labels, self._progress())
         self.basis = self._assigner.basis
         return found
 
@@ -73,32 +78,43 @@ class LocalWork:
             AssignmentRecord(share, time.perf_counter() - started, iteration, run)
         )
 
-    def refill(self, centers: _core.Centers, n_rows: int) -> tuple[int, list[int]]:
+    def refill(self, n_rows: int) -> tuple[int, list[int]]:
         """How many rows went into clusters that were empty, and the clusters nothing can fill."""
         task, labels = self._task, self.labels[:n_rows]
         if task.bounds is not None:
             return 0, []  # none is empty
         weights = self._weights(n_rows)
-        refilled, hopeless = refill(task.rows, centers, labels, weights, task.setting)
+        refilled, hopeless = refill(task.rows, self.centers, labels, weights, task.setting)
         for row in refilled:
             self._assigner.forget(row)
         return len(refilled), hopeless
 
-    def drop(self, centers: _core.Centers, empty: list[int]) -> _core.Centers:
-        """Go on without these clusters: the others' centers."""
-        kept = drop_clusters(centers, self.labels, empty)
-        self._begin(kept.n_clusters)
-        return kept
+    def drop(self, empty: list[int]) -> None:
+        """Go on without these clusters."""
+        self.centers = drop_clusters(self.centers, self.labels, empty)
+        self._begin(self.centers.n_clusters)
 
-    def update(self, centers: _core.Centers, n_rows: int) -> tuple[int, np.ndarray, float]:
+    def update(self, n_rows: int) -> tuple[int, np.ndarray, float]:
         """Move the centers: how many rows changed, how far each center went, and the cost."""
-        return self._sums.update(self.labels[:n_rows], centers, self._task.setting.n_threads)
+        labels, n_threads = self.labels[:n_rows], self._task.setting.n_threads
+        return self._sums.update(labels, self.centers, n_threads)
 
-    def cost(self, centers: _core.Centers, n_rows: int) -> float:
+    def cost(self, n_rows: int) -> float:
         """The cost, exact to rounding."""
         rows, n_threads = self._task.rows, self._task.setting.n_threads
         labels = self.labels[:n_rows]
-        return _core.own_cost(rows.core, centers, labels, self._weights(n_rows), n_threads)
+        return _core.own_cost(rows.core, self.centers, labels, self._weights(n_rows), n_threads)
+
+    def spreads(self, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the clusters of the first rows: weights, weighted squared norms, numbers of rows."""
+        rows = self._task.rows.core
+        if self._range is None:
+            self._range = _core.row_range(rows, self._task.setting.weights)
+        labels, weights = self.labels[:n_rows], self._weights(n_rows)
+        n_clusters = self.centers.n_clusters
+        return added_spreads(
+            spread_pieces(labels, rows.norm2[:n_rows], weights, n_clusters, self._range)
+        )
 
     @property
     def scatter(self) -> float:
@@ -113,6 +129,8 @@ class LocalWork:
     def finish(self) -> None:
         """Let go of what only further iterations need."""
         del self._assigner, self._sums
+        if self._task.rows.streamed:
+            _core.give_back()
 
 
 def kept_numbers(n_clusters: int, empty: list[int]) -> np.ndarray:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.formats.inputs import shown
-from sparsecluster.formats.registry import FORMATS
+from sparsecluster.formats.registry import FORMATS, open_source
 from sparsecluster.formats.source import Block, ReadError
 from sparsecluster.prepare.metalabels import label_row_blocks
 from sparsecluster.prepare.passes import (
     FirstPass,
+    Opening,
     Progress,
     Transform,
     asked,
@@ -28,8 +30,10 @@ from sparsecluster.prepare.passes import (
 )
 from sparsecluster.prepare.prepare import Prepare
 from sparsecluster.prepare.read import check_either
+from sparsecluster.prepare.recorded import recording
 from sparsecluster.rows.recipe import Recipe
 from sparsecluster.rows.resources import effective_n_threads
+from sparsecluster.run.dask import check_executor
 from sparsecluster.storage.atomic import atomic_folder
 from sparsecluster.storage.store import StoredRows, StoreSource, open_store, open_unnamed
 from sparsecluster.storage.store_files import from_folder, is_store
@@ -48,6 +52,7 @@ def convert(
     metalabels: bool = False,
     overwrite: bool = False,
     n_threads: int | None = None,
+    executor: Any = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> StoredRows:
@@ -69,6 +74,11 @@ def convert(
         not fit into memory; their labels must.
     overwrite : bool, default=False
         Whether a store of this name is replaced.
+    executor : Client, str, int or None, default=None
+        Who reads the files, as for :class:`~sparsecluster.KMeans`: the workers of a Dask cluster,
+        file by file, into a folder beside `out`; the store is then written here. It is the same,
+        byte for byte. All workers have to see the files and that folder. A single file, or several
+        that are a table of numbers, are read by one worker; a store is read here.
 
     Examples
     --------
@@ -83,8 +93,14 @@ def convert(
     out = Path(out)
     check_either(prepare, like, missing_columns)
     check_target(path, out, overwrite)
-    with atomic_folder(out, overwrite=overwrite) as folder:
-        conversion = _Conversion(path, folder, n_threads, progress or (lambda share: None))
+    check_executor(executor)
+    with ExitStack() as opened:
+        opening: Opening = open_source
+        if executor is not None and not store_at(path):
+            opening = opened.enter_context(recording(executor, out))
+        folder = opened.enter_context(atomic_folder(out, overwrite=overwrite))
+        show = progress or (lambda share: None)
+        conversion = _Conversion(path, folder, n_threads, show, opening)
         if metalabels:
             conversion.run_labels(asked(**options), prepare, like, missing_columns)
         elif like is not None:
@@ -134,9 +150,15 @@ class _Conversion:
     """From a file into the folder of a store."""
 
     def __init__(
-        self, path: Any, folder: Path, n_threads: int | None, progress: Callable[[float], Any]
+        self,
+        path: Any,
+        folder: Path,
+        n_threads: int | None,
+        progress: Callable[[float], Any],
+        opening: Opening,
     ) -> None:
         self.path, self.folder, self.progress = path, folder, progress
+        self.opening = opening
         self.n_threads = effective_n_threads(n_threads)
 
     def run_labels(
@@ -145,9 +167,8 @@ class _Conversion:
         """Write the labels of the file as rows."""
         staged = self.folder / "staged"
         staged.mkdir()
-        rows_first = _Conversion(
-            self.path, staged, self.n_threads, lambda share: self.progress(STAGED * share)
-        )
+        share_of = lambda share: self.progress(STAGED * share)  # noqa: E731
+        rows_first = _Conversion(self.path, staged, self.n_threads, share_of, self.opening)
         if like is not None:
             rows_first.run_transform(wanted, recipe_of(like), missing_columns)
         else:
@@ -175,13 +196,15 @@ class _Conversion:
             fitted,
             missing_columns=missing_columns,
             n_threads=self.n_threads,
+            opening=self.opening,
         )
         writer = self._write(self.folder, transform.blocks(self.progress))
         self._finish(writer, transform.recipe, transform.source.n_labels)
 
     def run_fit(self, wanted: Recipe, prepare: Prepare | None) -> None:
         """Write the rows, and fit their recipe."""
-        first = FirstPass(self.path, wanted, prepare, n_threads=self.n_threads)
+        threads = self.n_threads
+        first = FirstPass(self.path, wanted, prepare, n_threads=threads, opening=self.opening)
         if prepare is not None or first.source.terms:
             self._run_twice(first)
             return

@@ -51,6 +51,10 @@ def asked(
     return Recipe(format=format, dtype=dtype, options=given)
 
 
+#: Opens files as :func:`open_source` does.
+Opening = Callable[..., Source]
+
+
 class _Pass:
     """A pass through a file, or a store."""
 
@@ -97,6 +101,7 @@ class FirstPass(_Pass):
         *,
         n_threads: int | None = None,
         whole: bool = False,
+        opening: Opening = open_source,
     ) -> None:
         if prepare is not None:
             prepare.check_parameters()
@@ -110,7 +115,10 @@ class FirstPass(_Pass):
                     "once."
                 )
         else:
-            self.source, self._recipe = _of_files(inputs_of(path), wanted, n_threads, whole=whole)
+            inputs = inputs_of(path)
+            self.source, self._recipe = _of_files(
+                inputs, wanted, n_threads, whole=whole, opening=opening
+            )
         self._dtype = wanted.dtype
         self._prepare = None if prepare is None else clone(prepare)
         self._width = 0
@@ -183,6 +191,7 @@ class Transform(_Pass):
         *,
         missing_columns: str = "error",
         n_threads: int | None = None,
+        opening: Opening = open_source,
     ) -> None:
         self._missing = check_name("missing_columns", missing_columns, MISSING)
         self._dtype = wanted.dtype or fitted.dtype
@@ -198,7 +207,7 @@ class Transform(_Pass):
         else:
             inputs = inputs_of(path)
             wanted = replace(_like(inputs, wanted, fitted), dtype=self._dtype)
-            self.source, made = _of_files(inputs, wanted, n_threads, like=fitted)
+            self.source, made = _of_files(inputs, wanted, n_threads, like=fitted, opening=opening)
         self._prepare = None if prepare is None else Prepare.from_state(prepare)
         if prepare is None:
             self._names = fitted.column_names
@@ -322,11 +331,12 @@ def _of_files(
     *,
     whole: bool = False,
     like: Recipe | None = None,
+    opening: Opening,
 ) -> tuple[Source, Recipe]:
     """The reader of some files, and what is known of their recipe before the first block."""
     format = format_of(inputs, wanted.format, wanted.options)
     reader = FORMATS[format].reader
-    source = open_source(
+    source = opening(
         inputs,
         format,
         wanted.options,

@@ -14,6 +14,7 @@ from concurrent.futures import Future as PoolFuture
 from concurrent.futures import wait
 from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sparsecluster.rows.errors import counted
 from sparsecluster.run.history import Machines
@@ -26,6 +27,7 @@ from sparsecluster.run.worker import (
     Missing,
     Outcome,
     Request,
+    Sent,
     deliver,
     drop,
     send_errand,
@@ -146,8 +148,9 @@ class DaskSession(Session):
         gone: set[str] = set()
         try:
             for home, errand in errands.items():
-                sent = send_errand(self._client.rpc, home, errand, call.shared, call.merge)
-                pending[asyncio.run_coroutine_threadsafe(sent, loop)] = _addresses(home, errand)
+                sent = Sent(errand, call.shared, call.merge)
+                told = send_errand(self._client.rpc, home, sent)
+                pending[asyncio.run_coroutine_threadsafe(told, loop)] = _addresses(home, errand)
             while pending:
                 done, _ = wait(list(pending), timeout=LOOK_SECONDS)
                 for one in done:
@@ -200,9 +203,10 @@ class DaskSession(Session):
 
     def _give_up(self, number: int) -> None:
         spec = self._specs[number]
+        what = spec.get("what") or f"Rows {spec['begin']} to {spec['end'] - 1}"
         raise WorkersLost(
-            f"Rows {spec['begin']} to {spec['end'] - 1} lost their worker {MOST_LOSSES} times. "
-            f"Workers that die for lack of memory need more of it, or smaller parts: more workers."
+            f"{what} lost their worker {MOST_LOSSES} times. Workers that die for lack of memory "
+            f"need more of it, or smaller parts: more workers."
         )
 
     def _forget_workers(self, gone: set[str]) -> None:
@@ -299,13 +303,35 @@ def living(client: Any, *, silent: bool = False) -> set[str]:
     """Workers that gave a sign of life lately. One that is stopped is not among them, long before
     Dask gives it up (`distributed.scheduler.worker-ttl`); unless silent ones are asked for, too."""
     workers = client.sync(client.scheduler.identity)["workers"]
-    # By the clock of the scheduler, which knows when it heard of each.
-    latest = max((worker["last_seen"] for worker in workers.values()), default=0.0)
-    return {
-        address
-        for address, worker in workers.items()
-        if silent or worker["last_seen"] > latest - SILENT_SECONDS
-    }
+    signs = {address: float(worker["last_seen"]) for address, worker in workers.items()}
+    if silent:
+        return set(signs)
+    return _heard.setdefault(client, SignsOfLife()).lately(signs)
+
+
+class SignsOfLife:
+    """When workers were heard of by their scheduler, as it was told from look to look."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[float, float]] = {}  # by worker: the sign, and when it was new
+
+    def lately(self, signs: dict[str, float]) -> set[str]:
+        """Workers whose last sign, by the clock of the scheduler, is not much older than those of
+        others, nor the one that was known a while ago by the clock here."""
+        now, latest = time.monotonic(), max(signs.values(), default=0.0)
+        last = self._last
+        self._last = {
+            worker: last[worker] if worker in last and last[worker][0] == sign else (sign, now)
+            for worker, sign in signs.items()
+        }
+        return {
+            worker
+            for worker, (sign, new) in self._last.items()
+            if sign > latest - SILENT_SECONDS and now < new + SILENT_SECONDS
+        }
+
+
+_heard: WeakKeyDictionary[Any, SignsOfLife] = WeakKeyDictionary()  # by client
 
 
 def everywhere(

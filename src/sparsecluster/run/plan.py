@@ -1,9 +1,10 @@
 """What an iteration of k-means costs on many machines: a model of bytes and seconds.
 
 Rows are shared out evenly. Each machine scans its rows, adds up those that moved, and sends these
-sums; the centers that come of them go out to all machines. Sums travel up a tree whose nodes merge
-eight children each, and centers down the same tree; or they are cut into as many ranges of clusters
-as there are machines, of which each machine merges one: what takes less time counts.
+sums; merged they go out to all machines, each of which moves the centers by them. Sums travel up a
+tree whose nodes merge eight children each, and merged ones down the same tree; or they are cut into
+as many ranges of clusters as there are machines, of which each machine merges one: what takes less
+time counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 FAN = 8  # children of a node of the tree
-CENTER_ENTRY_BYTES = 12  # that travel: a column and a float64
+CENTER_ENTRY_BYTES = 12  # a column and a float64
 INDEX_ENTRY_BYTES = 8  # of the centers, turned around for a scan
 SUM_ENTRY_BYTES = 20  # a column and two integers of 64 bits
 ROW_BYTES = 16  # where a row begins, and its norm
@@ -98,8 +99,8 @@ class IterationCost:
     scan: float
     disk: float
     update: float
-    centers: Exchange
     sums: Exchange
+    merged: Exchange
     scheduling: float
 
     @property
@@ -109,8 +110,8 @@ class IterationCost:
         return {
             "disk" if reads else "scan": max(self.scan, self.disk),
             "update": self.update,
-            "centers out": self.centers.seconds,
             "sums in": self.sums.seconds,
+            "sums out": self.merged.seconds,
             "scheduling": self.scheduling,
         }
 
@@ -199,12 +200,11 @@ def _cost(work: Workload, machines: Machines, speeds: Speeds, moved: float) -> P
     rows = work.rows / machines.number
     of_rows = rows * (work.entries * (4 + work.value_bytes) + ROW_BYTES)
     centers = work.clusters * work.center_entries
-    own_sums = work.clusters * work.columns_of(rows / work.clusters)
     memory = {
         "rows": of_rows,
         "state": rows * STATE_BYTES,
         "centers": centers * (CENTER_ENTRY_BYTES + INDEX_ENTRY_BYTES),
-        "sums": own_sums * SUM_ENTRY_BYTES,
+        "sums": centers * SUM_ENTRY_BYTES,
     }
     rest = math.fsum(memory.values()) - of_rows
     in_memory = rest + of_rows <= machines.memory
@@ -219,8 +219,8 @@ def _cost(work: Workload, machines: Machines, speeds: Speeds, moved: float) -> P
             scan=products / (speeds.scan * machines.cores),
             disk=disk,
             update=changes * entries / (speeds.update * machines.cores),
-            centers=_centers_out(centers * CENTER_ENTRY_BYTES, machines),
             sums=_sums_in(work, machines, changes),
+            merged=_sums_out(work, machines, changes),
             scheduling=TASK_SECONDS * 2 * machines.number,
         )
 
@@ -245,9 +245,16 @@ def _levels(number: int) -> list[int]:
     return levels
 
 
-def _centers_out(n_bytes: float, machines: Machines) -> Exchange:
+def _sum_bytes(work: Workload, rows: float) -> float:
+    """Of the sums of so many rows that changed."""
+    return SUM_ENTRY_BYTES * work.clusters * work.columns_of(rows / work.clusters)
+
+
+def _sums_out(work: Workload, machines: Machines, changes: float) -> Exchange:
+    """The sums of all rows that changed, to every machine."""
     if machines.number == 1:
         return Exchange(bytes=0.0, tree_seconds=0.0, sharded_seconds=0.0)
+    n_bytes = _sum_bytes(work, changes * work.rows)
     return Exchange(
         bytes=n_bytes,
         tree_seconds=sum(_levels(machines.number)) * n_bytes / machines.network,
@@ -259,14 +266,10 @@ def _sums_in(work: Workload, machines: Machines, changes: float) -> Exchange:
     """The sums of the rows that changed, which overlap the more, the more machines are merged."""
     if machines.number == 1:
         return Exchange(bytes=0.0, tree_seconds=0.0, sharded_seconds=0.0)
-
-    def n_bytes(merged: float) -> float:
-        changed = changes * work.rows * merged / machines.number
-        return SUM_ENTRY_BYTES * work.clusters * work.columns_of(changed / work.clusters)
-
+    changed = changes * work.rows / machines.number  # of a machine
     merged, tree = 1.0, 0.0
     for fan in _levels(machines.number):
-        tree += fan * n_bytes(min(merged, machines.number)) / machines.network
+        tree += fan * _sum_bytes(work, changed * min(merged, machines.number)) / machines.network
         merged *= fan
-    own = n_bytes(1.0)
+    own = _sum_bytes(work, changed)
     return Exchange(bytes=own, tree_seconds=tree, sharded_seconds=own / machines.network)

@@ -45,6 +45,15 @@ class Errand:
 
 
 @dataclass(frozen=True)
+class Sent:
+    """An errand as it travels, with what is the same for all parts."""
+
+    errand: Errand
+    shared: dict[str, Any]
+    merge: Merge | None
+
+
+@dataclass(frozen=True)
 class Answer:
     """What a part said."""
 
@@ -77,6 +86,13 @@ class Lost:
 Outcome = Answer | Missing | Failed | Lost
 
 
+@dataclass(frozen=True)
+class Outcomes:
+    """Those of an errand, as they travel."""
+
+    all: list[Outcome]
+
+
 @dataclass
 class _Held:
     """A part, and where it is."""
@@ -101,43 +117,39 @@ def serve(dask_worker: Any) -> None:
     """Have a worker take errands."""
 
     # Dask asks handlers for their names.
-    async def sparsecluster_errand(errand: Errand, shared: Any, merge: Merge | None) -> Any:
-        return {"found": _in_frames(await _done(dask_worker, errand, shared, merge))}
+    async def sparsecluster_errand(sent: Sent) -> Any:
+        return {"found": _in_frames(Outcomes(await _done(dask_worker, sent)))}
 
     dask_worker.handlers["sparsecluster_errand"] = sparsecluster_errand
 
 
-async def send_errand(
-    pool: Any, address: str, errand: Errand, shared: dict[str, Any], merge: Merge | None
-) -> list[Outcome]:
+async def send_errand(pool: Any, address: str, sent: Sent) -> list[Outcome]:
     """What comes of an errand, over a connection of a pool."""
-    given = {"errand": errand, "shared": shared, "merge": merge}
-    packed = {name: _in_frames(value) for name, value in given.items()}
     try:
-        told = await pool(address).sparsecluster_errand(**packed)
+        told = await pool(address).sparsecluster_errand(sent=_in_frames(sent))
     except OSError:  # of the connection: what a part raises comes as a `Failed`
         told = None
     # None is also what another process says that has the address by now.
-    return [Lost(address)] if told is None else told["found"]
+    return [Lost(address)] if told is None else told["found"].all
 
 
 def _in_frames(value: Any) -> Any:
-    """A value as Dask sends it: arrays without a copy."""
+    """A value as Dask sends it: arrays without a copy. It is an object of ours, which is pickled as
+    one, where Dask would go through a list or a dict element by element."""
     protocol: Any = importlib.import_module("distributed.protocol")
     return protocol.to_serialize(value)
 
 
-async def _done(
-    worker: Any, errand: Errand, shared: dict[str, Any], merge: Merge | None
-) -> list[Outcome]:
+async def _done(worker: Any, sent: Sent) -> list[Outcome]:
     """The outcomes for all parts of an errand; answers as one where there is a function for that.
 
     Parts work in threads, so that the worker gives signs of life meanwhile.
     """
     n_threads = int(worker.state.nthreads)
+    errand, shared, merge = sent.errand, sent.shared, sent.merge
     here = [asyncio.to_thread(_outcome, request, shared, n_threads) for request in errand.requests]
     there = [
-        send_errand(worker.rpc, address, other, shared, merge)
+        send_errand(worker.rpc, address, Sent(other, shared, merge))
         for address, other in errand.others.items()
     ]
     found = list(await asyncio.gather(*here))

@@ -150,6 +150,10 @@ class StoredRows(Rows):
         elif not (rows.direct or files.verified):
             for name in ENTRIES:
                 files.verify_blocks(name, arrays, meta, blocks, n_threads)
+        if rows.streamed:
+            # Those in the file need no memory; what they were compared with is given back.
+            core.take_norms(arrays["norm2"][begin:end])
+            _core.give_back()
         return core
 
     def _read_directly(

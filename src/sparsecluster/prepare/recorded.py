@@ -1,0 +1,252 @@
+"""Files read by workers: each records the blocks of its files, which are then taken as if they had
+been read here.
+
+What a reader gave, block by block, and what it said of its columns, is kept as it was, so that all
+that follows (checks, counts, vocabularies, the store) is what it would be without workers.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsecluster.formats.inputs import Inputs
+from sparsecluster.formats.registry import open_source
+from sparsecluster.formats.several import SeveralSource
+from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.prepare.matching import moved
+from sparsecluster.run.dask import open_executor
+from sparsecluster.run.session import Executor
+
+TOLD = "told"  # file of a recording with what is known at its end
+COLUMN_BASES = (0, 1)  # that files count columns from
+GROUPS_PER_WORKER = 4  # of files of text: what is lost with a worker, at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a reader said beside its blocks."""
+
+    n_blocks: int
+    early: tuple[int, Any] | None  #: number and names of columns, as told before the first block
+    n_features: int | None
+    first_column: int
+    feature_names: Any  #: an array, or None
+    column_order: Any
+    n_labels: int | None
+    options: dict[int, dict[str, Any]]  #: that were found, by what columns count from
+
+
+# --- on the workers ------------------------------------------------------------------------------
+
+
+class ReadingPart:
+    """Some of the files; a `Part` of a session."""
+
+    def __init__(self, spec: dict[str, Any], n_threads: int) -> None:
+        self._spec, self._n_threads = spec, n_threads
+
+    def restore(self, recipe: dict[str, Any]) -> None:
+        """There is nothing to restore: what was recorded is in files."""
+
+    def record(self) -> list[str]:
+        """Record what was not yet; the files that this worker does not see."""
+        folder, spec = Path(self._spec["folder"]), self._spec
+        if not folder.is_dir():
+            return [str(folder)]
+        for number, files in spec["files"].items():
+            missing = [str(file) for file in files if not os.path.exists(file)]
+            if missing:
+                return missing
+            if not (folder / str(number)).exists():
+                self._record(folder, number, files)
+        return []
+
+    def _record(self, folder: Path, number: int, files: list[Path]) -> None:
+        """Record some files; the recording appears whole or not at all."""
+        spec = self._spec
+        source = open_source(Inputs(spec["path"], files), n_threads=self._n_threads, **spec["open"])
+        partial = Path(tempfile.mkdtemp(dir=folder))
+        try:
+            write_recording(source, partial)
+            os.rename(partial, folder / str(number))
+        except OSError:
+            # Another one may have been first, who took this worker for lost.
+            if not (folder / str(number)).exists():
+                raise
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_recording(source: Source, folder: Path) -> None:
+    """Read a source into files."""
+    early: list[tuple[int, Any]] = []
+
+    def hear() -> None:
+        assert source.n_features is not None
+        early.append((source.n_features, source.feature_names))
+
+    source.on_columns = hear
+    n_blocks = 0
+    for block in source.blocks():
+        with (folder / str(n_blocks)).open("wb") as file:
+            pickle.dump((block, source.first_column), file, protocol=5)
+        n_blocks += 1
+    first_column, options = source.first_column, {}
+    for base in COLUMN_BASES:
+        source.first_column = base
+        options[base] = source.options_found()
+    told = Told(
+        n_blocks=n_blocks,
+        early=early[0] if early else None,
+        n_features=source.n_features,
+        first_column=first_column,
+        feature_names=source.feature_names,
+        column_order=source.column_order,
+        n_labels=source.n_labels,
+        options=options,
+    )
+    (folder / TOLD).write_bytes(pickle.dumps(told))
+
+
+# --- here ----------------------------------------------------------------------------------------
+
+
+class Recorded(Source):
+    """A recording, as the source that it was made of."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        super().__init__(path)
+        self._folder = folder
+        self.told: Told = pickle.loads((folder / TOLD).read_bytes())
+
+    def options_found(self) -> dict[str, Any]:
+        return self.told.options[self.first_column]
+
+    def blocks(self) -> Iterator[Block]:
+        told = self.told
+        if told.early is not None:
+            self.tell_columns(*told.early)
+        for number in range(told.n_blocks):
+            with (self._folder / str(number)).open("rb") as file:
+                block, self.first_column = pickle.load(file)
+            yield block
+        self.n_features, self.feature_names = told.n_features, told.feature_names
+        self.first_column, self.column_order = told.first_column, told.column_order
+        self.n_labels = told.n_labels
+
+
+class RecordedTexts(Source):
+    """Recordings of text, whose terms become one vocabulary, unless there is one."""
+
+    terms = True
+
+    def __init__(self, path: Path, sources: list[Recorded], vocabulary: Any) -> None:
+        super().__init__(path)
+        self._sources = sources
+        self._given = vocabulary
+
+    def blocks(self) -> Iterator[Block]:
+        names, named = self._names(), None
+        places = {term: place for place, term in enumerate(names)}
+        for number, source in enumerate(self._sources):
+            there = self._places(source.told, places)
+            for block in source.blocks():
+                if named not in (None, block.ids is not None):
+                    raise ReadError(f"{source.path}: only some of the files have ids of rows.")
+                named = block.ids is not None
+                share = (number + block.done) / len(self._sources)
+                yield replace(block if there is None else moved(block, there), done=share)
+        self.n_features, self.feature_names = len(names), np.array(names, dtype=object)
+
+    def _names(self) -> list[str]:
+        """All terms, in their order."""
+        if self._given is not None:
+            return list(self._given)
+        return sorted({term for source in self._sources for term in source.told.feature_names})
+
+    def _places(self, told: Told, places: dict[str, int]) -> np.ndarray | None:
+        """Where the columns of a recording are among all; None: where they are."""
+        if self._given is not None:
+            return None
+        own = np.array([places[term] for term in told.feature_names], dtype=np.int32)
+        return own[told.column_order]  # which it has in the order in which they came
+
+
+class Recorder:
+    """Opens files that workers read, as `open_source` opens those that are read here."""
+
+    def __init__(self, executor: Executor, folder: Path) -> None:
+        self._executor, self._folder = executor, folder
+
+    def __call__(self, inputs: Inputs, format: str, options: dict[str, Any], **more: Any) -> Source:
+        """A source of recordings, once all are there."""
+        opening = {"format": format, "options": options, **more}
+        del opening["n_threads"]  # workers have their own
+        # Which refuses wrong options before any work, and says how the reader takes files.
+        plain = open_source(inputs, format, options, **more)
+        groups = self._groups(inputs.files, plain)
+        folder = Path(tempfile.mkdtemp(dir=self._folder)).absolute()
+        self._record(groups, {"path": inputs.path, "folder": str(folder), "open": opening})
+        recorded = [Recorded(files[0], folder / str(n)) for n, files in enumerate(groups)]
+        if plain.terms:
+            return RecordedTexts(inputs.path, recorded, more.get("vocabulary"))
+        if len(recorded) == 1:
+            recorded[0].path = plain.path
+            return recorded[0]
+        return SeveralSource(inputs.path, list(recorded), typed=more.get("dtype") is not None)
+
+    def _groups(self, files: list[Path], plain: Source) -> list[list[Path]]:
+        """The files of each recording."""
+        if isinstance(plain, SeveralSource):
+            return [[file] for file in files]
+        if not plain.terms:
+            return [files]  # one reader goes through all of them
+        n_groups = min(len(files), GROUPS_PER_WORKER * self._executor.n_workers)
+        ends = np.cumsum([file.stat().st_size + 1 for file in files])
+        group = (ends - 1) * n_groups // ends[-1]
+        return [
+            [file for file, its in zip(files, group, strict=True) if its == number]
+            for number in np.unique(group)
+        ]
+
+    def _record(self, groups: list[list[Path]], common: dict[str, Any]) -> None:
+        """Have the workers record all of them: the largest first, each to who has least."""
+        n_parts = min(len(groups), self._executor.n_workers)
+        sizes = [sum(file.stat().st_size for file in files) for files in groups]
+        load, parts = [0] * n_parts, [dict[int, list[Path]]() for _ in range(n_parts)]
+        for number in sorted(range(len(groups)), key=lambda number: -sizes[number]):
+            part = load.index(min(load))
+            load[part] += sizes[number]
+            parts[part][number] = [file.absolute() for file in groups[number]]
+        specs = [
+            {**common, "files": part, "what": f"Files ({next(iter(part.values()))[0]} and others)"}
+            for part in parts
+        ]
+        with closing(self._executor.session(ReadingPart, specs)) as session:
+            for missing in filter(None, session.ask("record")):
+                raise ReadError(
+                    f"A worker does not see {missing[0]}. All workers have to see the files that "
+                    f"are converted, and the folder of the store, under the same paths."
+                )
+
+
+@contextmanager
+def recording(given: Any, beside: Path) -> Iterator[Recorder]:
+    """What opens files by the workers of an executor; recordings are kept beside a path for so
+    long."""
+    with open_executor(given) as executor:
+        folder = Path(tempfile.mkdtemp(prefix=f".{beside.name}-", dir=beside.parent))
+        try:
+            yield Recorder(executor, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # a lost worker may still write there

@@ -1,0 +1,176 @@
+"""Files that workers read become the same store, byte for byte."""
+
+import json
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from support.machines import local_cluster, process_ids
+
+from sparsecluster import Prepare, convert, open_store
+from sparsecluster.cli import app
+from sparsecluster.rows.errors import ReadError
+from sparsecluster.run.local import LocalExecutor
+
+WORDS = "ant bee cat dog eel fox gnu hen ibis jay kea lynx mole newt owl pig".split()
+
+
+def text(rng, n_words=8):
+    return " ".join(rng.choice(WORDS, n_words))
+
+
+def files_of(folder, kind):
+    """Five files of different sizes."""
+    rng = np.random.default_rng(0)
+    for number, n_rows in enumerate((3, 40, 1, 200, 17)):
+        path = folder / f"part-{number}.{kind}"
+        if kind == "svm":
+            lowest = 0 if number == 3 else 1  # columns count from zero, as shows late
+            rows = [
+                f"{rng.integers(3)} " + " ".join(f"{c}:{rng.random():.3f}" for c in (lowest, 5, 9))
+                for _ in range(n_rows)
+            ]
+            path.write_text("\n".join(rows) + "\n")
+        elif kind == "npz":
+            sp.save_npz(path, sp.random(n_rows, 30, 0.2, format="csr", random_state=number))
+        elif kind == "txt":
+            path.write_text("\n".join(text(rng, 1 + number) for _ in range(n_rows)))
+        elif kind == "jsonl":
+            rows = [{"name": f"{number}-{n}", "text": text(rng)} for n in range(n_rows)]
+            path.write_text("\n".join(json.dumps(row) for row in rows))
+        elif kind == "csv":
+            rows = [",".join(f"{x:.2f}" for x in rng.random(4)) for _ in range(n_rows)]
+            path.write_text("a,b,c,d\n" + "\n".join(rows) + "\n")
+    return str(folder / f"part-*.{kind}")
+
+
+def same_bytes(one, other):
+    names = sorted(os.listdir(one))
+    assert names == sorted(os.listdir(other))
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+CASES = {
+    "svmlight": ("svm", {}),
+    "npz": ("npz", {}),
+    "npz prepared": ("npz", {"prepare": Prepare(tfidf=True, norm="l2")}),
+    "another type": ("npz", {"dtype": "float32"}),
+    "text": ("txt", {}),
+    "text prepared": ("txt", {"prepare": Prepare(tfidf=True, min_df=3)}),
+    "names of rows": ("jsonl", {"column": "text", "id_column": "name"}),
+    "table": ("csv", {}),
+}
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+@pytest.mark.parametrize(("kind", "options"), CASES.values(), ids=CASES)
+def test_store_is_the_same(tmp_path, kind, options, n_parts):
+    path = files_of(tmp_path, kind)
+    here, there = tmp_path / "here.store", tmp_path / "there.store"
+    convert(path, here, **options)
+    convert(path, there, executor=LocalExecutor(n_parts), **options)
+    assert same_bytes(here, there)
+
+
+@pytest.mark.parametrize("kind", ["txt", "npz"])
+def test_files_like_others_are_the_same(tmp_path, kind):
+    path = files_of(tmp_path, kind)
+    like = convert(tmp_path / f"part-3.{kind}", tmp_path / "like.store")
+    here, there = tmp_path / "here.store", tmp_path / "there.store"
+    convert(path, here, like=like)
+    convert(path, there, like=like, executor=LocalExecutor(3))
+    assert same_bytes(here, there)
+
+
+def test_labels_as_rows_are_the_same(tmp_path):
+    path = files_of(tmp_path, "svm")
+    here, there = tmp_path / "here.store", tmp_path / "there.store"
+    convert(path, here, metalabels=True)
+    convert(path, there, metalabels=True, executor=LocalExecutor(3))
+    assert same_bytes(here, there)
+
+
+def test_store_is_read_here(tmp_path):
+    convert(files_of(tmp_path, "npz"), tmp_path / "rows.store")
+    given = {"prepare": Prepare(norm="l2")}
+    convert(tmp_path / "rows.store", tmp_path / "here.store", **given)
+    convert(tmp_path / "rows.store", tmp_path / "there.store", executor=LocalExecutor(2), **given)
+    assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
+
+
+def test_nothing_is_left_beside_the_store(tmp_path):
+    path = files_of(tmp_path, "txt")
+    before = set(os.listdir(tmp_path))
+    convert(path, tmp_path / "rows.store", executor=LocalExecutor(2))
+    assert set(os.listdir(tmp_path)) - before == {"rows.store"}
+
+
+def test_bad_file_is_named_and_leaves_nothing(tmp_path):
+    path = files_of(tmp_path, "svm")
+    (tmp_path / "part-2.svm").write_text("1 5:x\n")
+    before = set(os.listdir(tmp_path))
+    with pytest.raises(ReadError, match=r"part-2\.svm"):
+        convert(path, tmp_path / "rows.store", executor=LocalExecutor(2))
+    assert set(os.listdir(tmp_path)) == before
+
+
+def test_file_that_a_worker_does_not_see_is_named(tmp_path, monkeypatch):
+    path = files_of(tmp_path, "txt")
+    monkeypatch.setattr("sparsecluster.prepare.recorded.os.path.exists", lambda file: False)
+    with pytest.raises(ReadError, match=r"A worker does not see .*part-"):
+        convert(path, tmp_path / "rows.store", executor=LocalExecutor(2))
+
+
+def test_what_was_recorded_is_not_read_again(tmp_path, monkeypatch):
+    from sparsecluster.prepare import recorded
+
+    read = []
+    write = recorded.write_recording
+
+    def watched(source, folder):
+        read.append(source.path)
+        write(source, folder)
+
+    class Twice(LocalExecutor):
+        """Asks everything once more, as if the answers had been lost."""
+
+        def session(self, factory, specs):
+            super().session(factory, specs).ask("record")
+            return super().session(factory, specs)
+
+    monkeypatch.setattr(recorded, "write_recording", watched)
+    convert(files_of(tmp_path, "npz"), tmp_path / "rows.store", executor=Twice(2))
+    assert len(read) == len(set(read)) == 5
+
+
+def test_killed_worker_changes_nothing(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        lines = [text(rng, 40) for _ in range(4000)]
+        (tmp_path / f"part-{number}.txt").write_text("\n".join(lines))
+    path = str(tmp_path / "part-*.txt")
+    convert(path, tmp_path / "here.store")
+    with (
+        local_cluster(2) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(2, timeout=60)
+        kill = threading.Timer(0.5, os.kill, (min(process_ids(client).values()), signal.SIGKILL))
+        kill.start()
+        convert(path, tmp_path / "there.store", executor=client)
+        kill.join()
+    assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
+
+
+def test_command_converts_by_workers(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    files_of(tmp_path, "txt")
+    with local_cluster(1, processes=False) as cluster:
+        address = cluster.scheduler_address
+        app.meta(["convert", "part-*.txt", "rows.store", "--dask", address])
+    assert open_store("rows.store").n_rows == 261
