@@ -380,7 +380,7 @@ void BalancedAssigner<T>::offer_loss(int a, int64_t i) {
     double* const losses = loss_.data() + a * k_;
     int64_t* const losers = loser_.data() + a * k_;
     for (int b = 0; b < k_; ++b) {
-        const double loss = row[a] - row[b];
+        const double loss = double(row[a]) - double(row[b]);
         if (loss < losses[b] || (loss == losses[b] && i < losers[b])) losses[b] = loss, losers[b] = i;
     }
 }
@@ -400,7 +400,7 @@ void BalancedAssigner<T>::move_loser(int64_t i, int to) {
         double least = kFar<double>;
         int64_t loser = -1;
         for (const int64_t row : left)
-            if (const double loss = score(row, from) - score(row, b); loss < least) least = loss, loser = row;
+            if (const double loss = double(score(row, from)) - double(score(row, b)); loss < least) least = loss, loser = row;
         loss_[from * k_ + b] = least, loser_[from * k_ + b] = loser;
     }
 }
