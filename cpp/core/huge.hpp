@@ -18,9 +18,9 @@ public:
     // Makes room for so many; answers whether that is new memory, whose content is undefined.
     bool reserve(int64_t count) {
         if (count <= capacity_ && data_) return false;
-        constexpr size_t kHuge = size_t(1) << 21, kWorthIt = kHuge / 4;  // one takes less time to get than 128 small ones
+        constexpr size_t kHuge = size_t(1) << 21;
         const size_t bytes = std::max<size_t>(size_t(count) * sizeof(T), 64);
-        const size_t alignment = bytes >= kWorthIt ? kHuge : 64;
+        const size_t alignment = bytes >= kHuge ? kHuge : 64;
         const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
         data_.reset();
         capacity_ = 0;
