@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,6 +169,8 @@ def check_labels(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndar
         ) from None
     if given.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got the shape {given.shape}.")
+    if given.dtype.kind == "O" and all(isinstance(one, Integral) for one in given):
+        given = np.array([int(one) for one in given], dtype=np.int64)
     if given.dtype.kind == "f":
         if not np.all(np.isfinite(given)):
             raise ValueError(f"{name} contains NaN or infinity: row {_first(~np.isfinite(given))}.")
