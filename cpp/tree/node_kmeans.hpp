@@ -1,8 +1,8 @@
 // K-means of the rows of one node. A run seeds, then assigns and updates until it has settled; with bounded sizes the
 // assignment is nearly the best there is within the bounds (sizes/balanced_assign).
 //
-// Bounded nodes are scored in float32 where that tells their rows apart, and on the way in 16-bit numbers where they store
-// most of their cells: the centers on the way are a means to an end.
+// Bounded nodes are scored in float32 where that tells their rows apart, and in 16-bit numbers where they store most of their
+// cells: the centers on the way are a means to an end.
 // All others are scored in float64, where every row is with the nearest center. Centers and costs at the end are always
 // those of float64 sums (node_centers).
 #pragma once

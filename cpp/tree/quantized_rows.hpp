@@ -1,5 +1,5 @@
-// The rows of a node that stores most of its cells, as 16-bit numbers in full rows: for the centers on the way, where
-// little precision is needed. All sums are of whole numbers, so that neither threads nor SIMD change a bit. Products of
+// The rows of a node that stores most of its cells, as 16-bit numbers in full rows: for centers on the way and for
+// scores, which need little precision. All sums are of whole numbers, so that neither threads nor SIMD change a bit. Products of
 // pairs of columns take one instruction, a row of sums takes no search for columns, and all is half as large as float32.
 #pragma once
 
