@@ -13,8 +13,9 @@ struct Center {
 
     int64_t size() const { return int64_t(features.size()); }
     void compute_norm() {
-        norm2 = 0;
-        for (double value : values) norm2 += value * value;
+        double sum = 0;  // in a register
+        for (double value : values) sum += value * value;
+        norm2 = sum;
     }
 };
 

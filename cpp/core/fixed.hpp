@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -125,15 +126,8 @@ private:
     std::vector<int64_t> coarse_, fine_;
 };
 
-// Powers of two by exponent, -1022 .. 1023.
-struct PowersOfTwo {
-    PowersOfTwo() {
-        for (int e = -1022; e <= 1023; ++e) values[e + 1022] = std::ldexp(1.0, e);
-    }
-    double operator()(int exponent) const { return values[exponent + 1022]; }
-    double values[2046];
-};
-inline const PowersOfTwo power_of_two;
+// Two to the power of an exponent, -1022 .. 1023.
+inline double power_of_two(int exponent) { return std::bit_cast<double>(uint64_t(exponent + 1023) << 52); }
 
 inline int64_t to_fixed(double value) {
 #ifdef __SSE2__
@@ -161,10 +155,17 @@ struct FixedScale {
     // Whether terms as small as `smallest` keep all digits of a double.
     bool holds(double smallest) const { return smallest * power_of_two(coarse) >= power_of_two(52 - fine); }
     void add(FixedSum& sum, double term, int64_t sign) const {
+        add(sum.coarse, term, sign, [&](int64_t rest) { sum.fine += rest; });
+    }
+    // The same, with the fine part given to `add_fine` if there is one: float32 terms hardly ever have it.
+    template <class AddFine>
+    void add(int64_t& sum, double term, int64_t sign, const AddFine& add_fine) const {
         const double scaled = term * power_of_two(coarse);
         const int64_t whole = to_fixed(scaled);
-        sum.coarse += sign * whole;
-        sum.fine += sign * to_fixed((scaled - double(whole)) * power_of_two(fine));
+        sum += sign * whole;
+        const double rest = scaled - double(whole);
+        if (rest != 0) [[unlikely]]
+            add_fine(sign * to_fixed(rest * power_of_two(fine)));
     }
     double value(const FixedSum& sum) const {
         return (double(sum.coarse) + double(sum.fine) * power_of_two(-fine)) * power_of_two(-coarse);

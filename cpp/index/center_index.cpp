@@ -67,11 +67,11 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
         max_norm = std::max(max_norm, norm[k]);
     }
 
-    if (!build_direct(centers, limits)) build_hybrid(centers, limits.head, n_threads);
+    if (!build_direct(centers, limits, n_threads)) build_hybrid(centers, limits.head, n_threads);
 }
 
 // Few centers: a head row for every feature, so that no feature has to be looked up.
-bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits) {
+bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits, int n_threads) {
     const int64_t old_width = direct ? stride_of_filled_ : 0;
     direct = stride <= kDirectCenters &&
              centers.n_features * stride * int64_t(sizeof(float)) <= std::min(limits.head, limits.direct);
@@ -83,22 +83,30 @@ bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits) {
     }
     stride_of_filled_ = stride;
     // Range by range of the features, so that the rows of a range stay in the cache for all centers.
-    constexpr int64_t kWords = 32;
-    std::vector<int64_t> next(n_centers, 0);
-    for (int64_t word = 0; word < n_words; word += kWords) {
-        const int64_t end = (word + kWords) * 64;
-        clear_rows(head_.get(), stride, word * 64, std::span(filled_).subspan(word, std::min(kWords, n_words - word)));
+    constexpr int64_t kWords = 32, kRangesOfTask = 8;
+    const int64_t words_of_task = kWords * kRangesOfTask, n_tasks = (n_words + words_of_task - 1) / words_of_task;
+    parallel_blocks(n_tasks, n_threads, [&](int64_t task, int) {
+        const int64_t first = task * words_of_task, last = std::min(n_words, first + words_of_task);
+        std::vector<int64_t> next(n_centers);
         for (int64_t k = 0; k < n_centers; ++k) {
-            const Center& center = centers.items[ids[k]];
-            int64_t e = next[k];
-            for (; e < center.size() && center.features[e] < end; ++e) {
-                const int64_t feature = center.features[e];
-                filled_[feature >> 6] |= uint64_t(1) << (feature & 63);
-                head_[feature * stride + k] = float(center.values[e] * scale);
-            }
-            next[k] = e;
+            const std::vector<int32_t>& features = centers.items[ids[k]].features;
+            next[k] = std::lower_bound(features.begin(), features.end(), first * 64) - features.begin();
         }
-    }
+        for (int64_t word = first; word < last; word += kWords) {
+            const int64_t end = (word + kWords) * 64;
+            clear_rows(head_.get(), stride, word * 64, std::span(filled_).subspan(word, std::min(kWords, last - word)));
+            for (int64_t k = 0; k < n_centers; ++k) {
+                const Center& center = centers.items[ids[k]];
+                int64_t e = next[k];
+                for (; e < center.size() && center.features[e] < end; ++e) {
+                    const int64_t feature = center.features[e];
+                    filled_[feature >> 6] |= uint64_t(1) << (feature & 63);
+                    head_[feature * stride + k] = float(center.values[e] * scale);
+                }
+                next[k] = e;
+            }
+        }
+    });
     n_head = centers.n_features;
     tiles.assign(1, Tile{0, int(stride / simd->lanes), 0});
     return true;

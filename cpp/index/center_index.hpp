@@ -71,7 +71,7 @@ public:
     double max_norm = 0;
 
 private:
-    bool build_direct(const Centers& centers, IndexLimits limits);
+    bool build_direct(const Centers& centers, IndexLimits limits, int n_threads);
     void build_hybrid(const Centers& centers, int64_t head_limit, int n_threads);
 
     HugeBuffer<float> head_;

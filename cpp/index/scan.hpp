@@ -31,17 +31,12 @@ struct Scanned {
     double lower(double score) const { return std::sqrt(std::max(0.0, norm2 - 2 * (score + error))); }
 };
 
-struct TailVisit {
-    uint32_t begin;
-    int32_t count;
-    float value;
-};
-
 struct ScanScratch {
     std::vector<HeadEntry> head;
     std::vector<int64_t> head_begin;
-    std::vector<TailVisit> tail;
+    std::vector<HeadEntry> tail;  // feature in place of slot: of the features that have a list
     std::vector<int64_t> tail_begin;
+    std::vector<StoredRow> rows;
     std::vector<float> scores;
     std::vector<int32_t> candidates;
 };
@@ -76,10 +71,38 @@ int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin,
     return p;
 }
 
+// A value times the scale of an index. Powers of two within these bounds have no need of float64.
+inline bool scales_in_float(double scale) { return scale > 0x1p-100 && scale < 0x1p100; }
+inline float scaled(float value, float scale) { return value * scale; }
+inline float scaled(auto value, double scale) { return float(double(value) * scale); }
+
+// Appends the entries of a row to those of the head and of the tail: they are written to both, and kept in one of them or
+// in none, because the kind of a feature is hard to predict.
+template <class V, class I, class Scale>
+void pack_row(const Row<V, I>& row, const FeaturePlace* places, Scale scale, HeadEntry*& head, HeadEntry*& tail) {
+    constexpr int64_t kPlacesAhead = 16;
+    HeadEntry *to_head = head, *to_tail = tail;  // in registers
+    const auto append = [&](int64_t e) {
+        const FeaturePlace place = places[row.features[e]];
+        const float value = scaled(row.values[e], scale);
+        *to_head = {place.position, value};
+        *to_tail = {uint32_t(row.features[e]), value};
+        to_head += place.count < 0;
+        to_tail += place.count > 0;
+    };
+    int64_t e = 0;
+    for (; e + kPlacesAhead < row.size; ++e) {
+        __builtin_prefetch(places + row.features[e + kPlacesAhead]);
+        append(e);
+    }
+    for (; e < row.size; ++e) append(e);
+    head = to_head;
+    tail = to_tail;
+}
+
 template <class V, class I>
 void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
           int64_t end, ScanScratch& scratch) {
-    const double scale = index.scale;
     int64_t entries = 0;
     for (int64_t p = begin; p < end; ++p) entries += view.row(ids ? ids[p] : p).size;
     if (int64_t(scratch.head.size()) < entries + kPrefetchAhead + 1) {
@@ -89,23 +112,17 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids
     scratch.head_begin.assign(1, 0);
     scratch.tail_begin.assign(1, 0);
     HeadEntry* head = scratch.head.data();
-    TailVisit* tail = scratch.tail.data();
-    const FeaturePlace* places = index.place.data();
-    constexpr int64_t kPlacesAhead = 16;
+    HeadEntry* tail = scratch.tail.data();
+    const bool in_float = std::is_same_v<V, float> && scales_in_float(index.scale);
     for (int64_t p = begin; p < end; ++p) {
         const Row<V, I> row = view.row(ids ? ids[p] : p);
-        for (int64_t e = 0; index.direct && e < row.size; ++e)
-            *head++ = {uint32_t(row.features[e]), float(double(row.values[e]) * scale)};
-        for (int64_t e = 0; !index.direct && e < row.size; ++e) {
-            if (e + kPlacesAhead < row.size) __builtin_prefetch(places + row.features[e + kPlacesAhead]);
-            const FeaturePlace place = places[row.features[e]];
-            const float value = float(double(row.values[e]) * scale);
-            // Both are written, one or none is kept: the kind of feature is hard to predict.
-            *head = {place.position, value};
-            head += place.count < 0;
-            *tail = {place.position, place.count, value};
-            tail += place.count > 0;
-        }
+        if (index.direct)
+            for (int64_t e = 0; e < row.size; ++e)
+                *head++ = {uint32_t(row.features[e]), scaled(row.values[e], index.scale)};
+        else if (in_float)
+            pack_row(row, index.place.data(), float(index.scale), head, tail);
+        else
+            pack_row(row, index.place.data(), index.scale, head, tail);
         scratch.head_begin.push_back(head - scratch.head.data());
         scratch.tail_begin.push_back(tail - scratch.tail.data());
     }
@@ -124,18 +141,19 @@ inline void add_lists(const CenterIndex& index, int64_t n_rows, ScanScratch& scr
     constexpr int64_t kListsAhead = 4;
     constexpr int32_t kEntriesOfLine = 64 / sizeof(TailEntry);
     const TailEntry* const tail = index.tail.data();
+    const FeaturePlace* const places = index.place.data();
     const int64_t n_visits = scratch.tail_begin[n_rows];
     for (int64_t r = 0; r < n_rows; ++r) {
         float* const scores = scratch.scores.data() + r * index.stride;
         for (int64_t t = scratch.tail_begin[r]; t < scratch.tail_begin[r + 1]; ++t) {
             if (t + kListsAhead < n_visits) {
-                const TailVisit& ahead = scratch.tail[t + kListsAhead];
-                for (int32_t e = 0; e < ahead.count; e += kEntriesOfLine) __builtin_prefetch(tail + ahead.begin + e);
+                const FeaturePlace ahead = places[scratch.tail[t + kListsAhead].slot];
+                for (int32_t e = 0; e < ahead.count; e += kEntriesOfLine) __builtin_prefetch(tail + ahead.position + e);
             }
-            const TailVisit visit = scratch.tail[t];
-            const TailEntry* entry = tail + visit.begin;
-            for (int32_t e = 0; e < visit.count; ++e)
-                scores[entry[e].center] += visit.value * entry[e].value;
+            const HeadEntry visit = scratch.tail[t];
+            const FeaturePlace list = places[visit.slot];
+            const TailEntry* entry = tail + list.position;
+            for (int32_t e = 0; e < list.count; ++e) scores[entry[e].center] += visit.value * entry[e].value;
         }
     }
 }
@@ -164,19 +182,27 @@ template <class V, class I>
 bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
                      int64_t end, ScanScratch& scratch) {
     if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
-        if (!index.direct || index.scale <= 0x1p-100 || index.scale >= 0x1p100) return false;
+        if (!index.direct || !scales_in_float(index.scale)) return false;
         scratch.scores.resize((end - begin) * index.stride);
         scratch.head_begin.assign(1, 0);
         scratch.tail_begin.assign(end - begin + 1, 0);
-        for (int64_t r = 0; r < end - begin; ++r) {
-            float* const scores = scratch.scores.data() + r * index.stride;
-            std::copy(index.start.begin(), index.start.end(), scores);
-            const auto row = view.row(ids ? ids[begin + r] : begin + r);
-            // Listed rows may lie anywhere.
-            if (ids && begin + r + kRowsAhead < end) view.prefetch(ids[begin + r + kRowsAhead]);
-            index.simd->add_row(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), row.features,
-                                row.values, row.size, float(index.scale), scores);
+        scratch.rows.clear();
+        for (int64_t p = begin; p < end; ++p) {
+            const auto row = view.row(ids ? ids[p] : p);
+            scratch.rows.push_back({row.features, row.values, row.size});
             scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
+        }
+        // Listed rows may lie anywhere: those to come are asked for, some at a time.
+        const int64_t n_rows = end - begin, some = ids ? kRowsAhead : n_rows;
+        const auto ask_for = [&](int64_t from) {
+            for (int64_t r = from; ids && r < std::min(n_rows, from + some); ++r) view.prefetch(ids[begin + r]);
+        };
+        ask_for(0);
+        for (int64_t from = 0; from < n_rows; from += some) {
+            ask_for(from + some);
+            index.simd->score_stored(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), scratch.rows.data() + from,
+                                     std::min(some, n_rows - from), float(index.scale), index.start.data(),
+                                     scratch.scores.data() + from * index.stride, index.stride);
         }
         return true;
     }
@@ -204,13 +230,16 @@ inline double error_of_scores(double rounding, double row_norm, double longest) 
     return rounding * longest * (row_norm + 0.5 * longest) + 1e-36;
 }
 
-// What the scores of row i, r-th of its block, tell.
-inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i,
-                           int64_t r) {
+// What the scores of row i, r-th of its block, tell; of the top two only the best where kBest.
+template <bool kBest = false>
+Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i, int64_t r) {
     Scanned scanned;
     scanned.row = i;
     scanned.scores = scratch.scores.data() + r * index.stride;
-    scanned.top = index.simd->top2(scanned.scores, index.stride);
+    if constexpr (kBest)
+        scanned.top = {index.simd->largest(scanned.scores, index.stride), 0, -1};
+    else
+        scanned.top = index.simd->top2(scanned.scores, index.stride);
     scanned.norm2 = rows.norm2()[i] * index.scale * index.scale;
     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
@@ -231,8 +260,9 @@ inline int64_t block_rows(const CenterIndex& index, int64_t n_rows, int n_thread
     return std::max(few, std::min(many, n_rows / (kBlocksOfThread * std::max(n_threads, 1))));
 }
 
-// Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1).
-template <class OnRow>
+// Calls on_row(const Scanned&, matrix row, thread) for the listed rows (ids null: rows 0 .. n_ids - 1); where kBest, the
+// second best and the center of the best are left out.
+template <bool kBest = false, class OnRow>
 void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_t n_ids, int n_threads,
           std::vector<ScanScratch>& scratches, const OnRow& on_row) {
     const int64_t block = block_rows(index, n_ids, n_threads);
@@ -246,7 +276,7 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
                 score_block(view, index, ids, begin, end, scratch);
                 for (int64_t p = begin; p < end; ++p) {
                     const int64_t i = ids ? ids[p] : p;
-                    on_row(read_scores(rows, index, scratch, i, p - begin), view.row(i), thread);
+                    on_row(read_scores<kBest>(rows, index, scratch, i, p - begin), view.row(i), thread);
                 }
                 if (thread == 0) poll_interrupt();
             }

@@ -197,17 +197,20 @@ private:
 
         std::atomic<int64_t> moved{0};
         std::vector<std::vector<int64_t>> open(std::max(options_.n_threads, 1));
-        scan(rows_, index, nullptr, known, options_.n_threads, scratches_,
-             [&](const Scanned& scanned, const auto&, int thread) {
-                 const int64_t i = scanned.row;
-                 const double best = scanned.top.best, error = scanned.error;
+        scan<true>(rows_, index, nullptr, known, options_.n_threads, scratches_,
+             [&](const Scanned& found, const auto&, int thread) {
+                 const int64_t i = found.row;
+                 const double best = found.top.best, error = found.error;
                  const double own_low = double(scores_.own[i]) - scores_.error[i], own_high = double(scores_.own[i]) + scores_.error[i];
+                 const bool own_stayed = local[labels[i]] < 0;
+                 if (own_stayed && best + error < own_low) {
+                     scores_.other[i] = std::max(scores_.other[i], next_above(best + error));
+                     return;
+                 }
+                 Scanned scanned = found;
+                 scanned.top = index.simd->top2(found.scores, index.stride);
                  bool wins;
-                 if (local[labels[i]] < 0) {
-                     if (best + error < own_low) {
-                         scores_.other[i] = std::max(scores_.other[i], next_above(best + error));
-                         return;
-                     }
+                 if (own_stayed) {
                      wins = best - error > own_high;
                      if (wins && scanned.certain()) scores_.other[i] = std::max(scores_.other[i], next_above(own_high));
                  } else {

@@ -13,9 +13,8 @@ namespace {
 
 constexpr int64_t kGroup = 16;         // centers that are looked at together: a cache line of floats per feature
 constexpr int64_t kBlock = 8;          // centers that share a bound
-constexpr double kPairsPerRow = 4;     // of all rows: pairs of a row and a group that are listed at a time, about
+constexpr double kPairsPerRow = 12;    // of all rows: pairs of a row and a group that are listed at a time, about
 constexpr int64_t kRows = 64;          // rows of a task
-constexpr int64_t kPortion = 1 << 15;  // rows of a group of a task
 
 }  // namespace
 
@@ -40,15 +39,16 @@ void BlockScan::arrange(const Centers& centers, const std::vector<int32_t>& move
 AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful) {
     AssignStats stats{0, 0, "block maxima", 0};
     const int64_t n = scores_.size();
+    found_.assign(n, Found());
     // First a row's own group, whose best is what others have to reach.
-    Pairs near = list_pairs(0, n, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
+    const Pairs near = list_pairs(0, n, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
         for (int64_t i = from; i < to; ++i)
             if (group_of(labels[i]) >= 0) add(i, group_of(labels[i]));
     });
     look_into(near, centers, labels);
     stats.distances = int64_t(near.groups.size()) * kGroup;
     for (int64_t begin = 0; begin < n; begin += rows_of_part())
-        look_further(begin, std::min(n, begin + rows_of_part()), near, centers, labels, doubtful, stats);
+        look_further(begin, std::min(n, begin + rows_of_part()), centers, labels, doubtful, stats);
     return stats;
 }
 
@@ -105,10 +105,10 @@ void BlockScan::visit_groups_of(int64_t n_reaching, const Scratch& scratch, cons
     }
 }
 
-void BlockScan::index_group(int64_t group, const Centers& centers, CenterIndex& index) const {
+void BlockScan::index_group(int64_t group, const Centers& centers, int n_threads) {
     const auto first = order_.begin() + group * kGroup;
     const IndexLimits limits{options_.head_limit, direct_limit(rows_.nnz())};
-    index.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, limits, 1);
+    index_.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, limits, n_threads);
 }
 
 // Rows whose open groups are listed at a time.
@@ -144,14 +144,14 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
             const auto score_all = [&] {
                 for (int64_t from = 0, to; from < n; from = to) {
                     to = end_of_pack(view, ids.data(), from, n);
-                    score_block(view, scratch.index, ids.data(), from, to, scratch.scan);
+                    score_block(view, index_, ids.data(), from, to, scratch.scan);
                 }
             };
             // Each twice: the first time nothing is in the caches, and there is no room yet.
             for (int turn = 0; turn < 2; ++turn) {
                 bounding = seconds_of(bound_all);
                 // A group of centers of medium norms.
-                indexing = seconds_of([&] { index_group(n_groups_ / 2, centers, scratch.index); });
+                indexing = seconds_of([&] { index_group(n_groups_ / 2, centers, 1); });
                 scoring = seconds_of(score_all);
             }
         },
@@ -163,18 +163,18 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
 }
 
 // The groups that a row's own group does not rule out.
-void BlockScan::look_further(int64_t begin, int64_t end, const Pairs& near, const Centers& centers, int32_t* labels,
+void BlockScan::look_further(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
                              std::vector<int64_t>& doubtful, AssignStats& stats) {
     std::vector<char> open(end - begin, 0);  // to centers that do not count
     std::vector<float> below(end - begin, -INFINITY);
-    Pairs far = list_pairs(begin, end, [&](const auto& view, int64_t from, int64_t to, Scratch& scratch,
-                                           const auto& add) {
+    const Pairs far = list_pairs(begin, end, [&](const auto& view, int64_t from, int64_t to, Scratch& scratch,
+                                                 const auto& add) {
         sum_blocks(view, from, to, 1, scratch);
         for (int64_t i = from; i < to; ++i) {
             const int64_t r = i - begin, own_group = group_of(labels[i]);
             double least = scores_.own[i];
             if (own_group >= 0) {
-                least = std::max(least, double(near.found[near.places[near.row_begin[i]]].best));
+                least = std::max(least, double(found_[i].best));
                 // A center that stayed where it was may be nearer now.
                 open[r] = !all_ && double(scores_.own[i]) - 3 * double(scores_.error[i]) <= double(scores_.other[i]);
             }
@@ -186,7 +186,7 @@ void BlockScan::look_further(int64_t begin, int64_t end, const Pairs& near, cons
         }
     });
     look_into(far, centers, labels);
-    decide_rows(begin, end, near, far, below, open, centers, labels, doubtful, stats);
+    decide_rows(far, below, open, centers, labels, doubtful, stats);
     stats.distances += int64_t(far.groups.size()) * kGroup;
 }
 
@@ -210,71 +210,71 @@ BlockScan::Pairs BlockScan::list_pairs(int64_t begin, int64_t end, const Visit& 
         },
         rows_.matrix());
     for (int64_t r = 0; r < end - begin; ++r) pairs.row_begin[r + 1] += pairs.row_begin[r];
-    for (const auto& some : groups) pairs.groups.insert(pairs.groups.end(), some.begin(), some.end());
-    pairs.by_group.begin.assign(n_groups_ + 1, 0);
-    for (const int32_t group : pairs.groups) ++pairs.by_group.begin[group + 1];
-    for (int64_t g = 0; g < n_groups_; ++g) pairs.by_group.begin[g + 1] += pairs.by_group.begin[g];
-    pairs.by_group.ids.resize(pairs.groups.size());
-    pairs.places.resize(pairs.groups.size());
-    std::vector<int64_t> next(pairs.by_group.begin.begin(), pairs.by_group.begin.end() - 1);
+    pairs.groups.reserve(pairs.row_begin.back());
+    for (auto& some : groups) {
+        pairs.groups.insert(pairs.groups.end(), some.begin(), some.end());
+        std::vector<int32_t>().swap(some);
+    }
+    pairs.group_begin.assign(n_groups_ + 1, 0);
+    for (const int32_t group : pairs.groups) ++pairs.group_begin[group + 1];
+    for (int64_t g = 0; g < n_groups_; ++g) pairs.group_begin[g + 1] += pairs.group_begin[g];
+    pairs.rows.resize(pairs.groups.size());
+    std::vector<int64_t> next(pairs.group_begin.begin(), pairs.group_begin.end() - 1);
     for (int64_t r = 0; r < end - begin; ++r)
-        for (int64_t p = pairs.row_begin[r]; p < pairs.row_begin[r + 1]; ++p) {
-            pairs.places[p] = int32_t(next[pairs.groups[p]]++);
-            pairs.by_group.ids[pairs.places[p]] = begin + r;
-        }
+        for (int64_t p = pairs.row_begin[r]; p < pairs.row_begin[r + 1]; ++p)
+            pairs.rows[next[pairs.groups[p]]++] = int32_t(begin + r);
     return pairs;
 }
 
-// Finds the best two of every pair; a row's own center is left out, and its score renewed.
-void BlockScan::look_into(Pairs& pairs, const Centers& centers, const int32_t* labels) {
-    struct Portion {
-        int64_t group, begin, end;
-    };
-    std::vector<Portion> portions;
-    for (int64_t g = 0; g < n_groups_; ++g)
-        for (int64_t begin = pairs.by_group.begin[g]; begin < pairs.by_group.begin[g + 1]; begin += kPortion)
-            portions.push_back({g, begin, std::min(begin + kPortion, pairs.by_group.begin[g + 1])});
-    pairs.found.resize(pairs.groups.size());
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks(int64_t(portions.size()), options_.n_threads, [&](int64_t p, int thread) {
-                const Portion& portion = portions[p];
-                look_into_group(view, portion.group, pairs.by_group.ids.data(), portion.begin, portion.end, centers,
-                                labels, scratches_[thread], pairs.found.data());
-            });
-        },
-        rows_.matrix());
+// Finds the best two of every pair; a row's own center is left out, and its score renewed. One group after the other, each
+// by all threads: there is one index at a time, which they have in the cache together.
+void BlockScan::look_into(const Pairs& pairs, const Centers& centers, const int32_t* labels) {
+    for (int64_t g = 0; g < n_groups_; ++g) {
+        const int32_t* const rows = pairs.rows.data() + pairs.group_begin[g];
+        const int64_t n = pairs.group_begin[g + 1] - pairs.group_begin[g];
+        if (n == 0) continue;
+        index_group(g, centers, options_.n_threads);
+        const int64_t step = block_rows(index_, n, options_.n_threads);
+        std::visit(
+            [&](const auto& view) {
+                parallel_blocks((n + step - 1) / step, options_.n_threads, [&](int64_t b, int thread) {
+                    look_into_group(view, g, rows + b * step, std::min(step, n - b * step), labels, scratches_[thread]);
+                });
+            },
+            rows_.matrix());
+    }
 }
 
 template <class V, class I>
-void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const int64_t* ids, int64_t begin, int64_t end,
-                     const Centers& centers, const int32_t* labels, Scratch& scratch, Found* found) {
+void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const int32_t* rows, int64_t n_rows,
+                                const int32_t* labels, Scratch& scratch) {
     const auto first = order_.begin() + group * kGroup;
-    CenterIndex& index = scratch.index;
-    index_group(group, centers, index);
-    const int64_t step = block_rows(index, end - begin, 1);
-    for (int64_t from = begin, to; from < end; from = to) {
-        to = end_of_pack(view, ids, from, std::min(end, from + step));
-        score_block(view, index, ids, from, to, scratch.scan);
+    scratch.ids.assign(rows, rows + n_rows);
+    const int64_t* const ids = scratch.ids.data();
+    for (int64_t from = 0, to; from < n_rows; from = to) {
+        to = end_of_pack(view, ids, from, n_rows);
+        score_block(view, index_, ids, from, to, scratch.scan);
         for (int64_t m = from; m < to; ++m) {
             const int64_t i = ids[m], own = position_[labels[i]] - group * kGroup;
-            float* const scores = scratch.scan.scores.data() + (m - from) * index.stride;
-            const bool inside = own >= 0 && own < kGroup;
-            if (inside) {
+            float* const scores = scratch.scan.scores.data() + (m - from) * index_.stride;
+            if (own >= 0 && own < kGroup) {
                 scores_.own[i] = scores[own];
+                scores_.error[i] = error_of(i, view.row(i).size);
                 scores[own] = -INFINITY;
             }
-            const Scanned scanned = read_scores(rows_, index, scratch.scan, i, m - from);
-            if (inside) scores_.error[i] = error_of(i, view.row(i).size);
-            found[m] = {scanned.top.best, scanned.top.second, first[scanned.top.index]};
+            const Top2 top = index_.simd->top2(scores, index_.stride);
+            Found& found = found_[i];
+            found.second = std::max(found.second, std::min(top.best, found.best));
+            if (!(top.best > found.best)) continue;
+            found = {top.best, std::max(found.second, top.second), first[top.index]};
         }
     }
 }
 
-void BlockScan::decide_rows(int64_t begin, int64_t end, const Pairs& near, const Pairs& far, const std::vector<float>& below,
-                 const std::vector<char>& open, const Centers& centers, int32_t* labels,
-                            std::vector<int64_t>& doubtful, AssignStats& stats) {
-    const int64_t n_tasks = (end - begin + kRows - 1) / kRows;
+void BlockScan::decide_rows(const Pairs& far, const std::vector<float>& below, const std::vector<char>& open,
+                            const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful,
+                            AssignStats& stats) {
+    const int64_t begin = far.first_row, end = begin + int64_t(open.size()), n_tasks = (end - begin + kRows - 1) / kRows;
     std::vector<std::vector<int64_t>> undecided(n_tasks);
     std::atomic<int64_t> moved{0}, skipped{0};
     std::visit(
@@ -284,11 +284,11 @@ void BlockScan::decide_rows(int64_t begin, int64_t end, const Pairs& near, const
                 for (int64_t i = begin + t * kRows; i < std::min(end, begin + (t + 1) * kRows); ++i) {
                     const int64_t r = i - begin;
                     const int32_t before = labels[i];
-                    if (open[r] || !decide_row(i, view.row(i), near, far, below[r], centers, labels,
-                                                   scratches_[thread]))
+                    const bool own_looked_into = group_of(before) >= 0;
+                    if (open[r] || !decide_row(i, view.row(i), far, below[r], centers, labels, scratches_[thread]))
                         undecided[t].push_back(i);
                     n_moved += labels[i] != before;
-                    n_skipped += near.row_begin[i] == near.row_begin[i + 1] && far.row_begin[r] == far.row_begin[r + 1];
+                    n_skipped += !own_looked_into && far.row_begin[r] == far.row_begin[r + 1];
                 }
                 moved += n_moved;
                 skipped += n_skipped;
@@ -302,22 +302,10 @@ void BlockScan::decide_rows(int64_t begin, int64_t end, const Pairs& near, const
 
 // Gives a row its label by what it found. False where that leaves it in doubt.
 template <class V, class I>
-bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
-                const Centers& centers, int32_t* labels, Scratch& scratch) {
-    Found best;
-    float second = below;  // of all other centers that count
-    const auto visit_groups = [&](const auto& visit) {
-        for (const Pairs* pairs : {&near, &far}) {
-            const int64_t* const begin = pairs->row_begin.data() + (i - pairs->first_row);
-            for (int64_t p = begin[0]; p < begin[1]; ++p) visit(pairs->groups[p], pairs->found[pairs->places[p]]);
-        }
-    };
-    visit_groups([&](int32_t, const Found& one) {
-        second = std::max(second, std::min(one.best, best.best));
-        if (!(one.best > best.best)) return;
-        second = std::max(second, one.second);
-        best = one;
-    });
+bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const Pairs& far, float below, const Centers& centers,
+                           int32_t* labels, Scratch& scratch) {
+    const Found best = found_[i];
+    const float second = std::max(below, best.second);  // of all other centers that count
     const float found_error = error_of(i, row.size);
     const double own = scores_.own[i], error = std::max(scores_.error[i], found_error);
     const float still = all_ ? -INFINITY : scores_.other[i];
@@ -333,15 +321,16 @@ bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const Pairs& near, c
         return true;
     }
     if (!all_) return false;
-    // All that come near are in groups that were looked at: those whose best come near, and that of its own center.
-    const double least = std::max(own, double(best.best)) - 2 * error;
+    // All that come near are in groups that were looked into.
     std::vector<int32_t>& candidates = scratch.candidates;
     candidates.clear();
-    visit_groups([&](int32_t group, const Found& one) {
-        if (double(one.best) < least && group != group_of(labels[i])) return;
-        for (int64_t p = group * kGroup; p < std::min(int64_t(order_.size()), (group + 1) * kGroup); ++p)
-            candidates.push_back(order_[p]);
-    });
+    const auto add_group = [&](int64_t group) {
+        const int64_t end = std::min(int64_t(order_.size()), (group + 1) * kGroup);
+        candidates.insert(candidates.end(), order_.begin() + group * kGroup, order_.begin() + end);
+    };
+    add_group(group_of(labels[i]));
+    const int64_t r = i - far.first_row;
+    for (int64_t p = far.row_begin[r]; p < far.row_begin[r + 1]; ++p) add_group(far.groups[p]);
     std::sort(candidates.begin(), candidates.end());
     labels[i] = settle(row, rows_.norm2()[i], centers, candidates);
     const Center& center = centers.items[labels[i]];

@@ -4,12 +4,13 @@
 // has centers of about the same norm, so that the bound can take off the least of them.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "core/centers.hpp"
-#include "core/groups.hpp"
 #include "core/rows.hpp"
 #include "index/scan.hpp"
 #include "kmeans/assign.hpp"
@@ -17,8 +18,12 @@
 
 namespace sparsecluster {
 
+// The next float above a value that was rounded to one.
 inline float next_above(double value) {
-    return std::nextafter(float(value), std::numeric_limits<float>::infinity());
+    const float rounded = float(value);
+    if (!(std::abs(rounded) < std::numeric_limits<float>::infinity()) || rounded == 0)
+        return std::nextafter(rounded, std::numeric_limits<float>::infinity());
+    return std::bit_cast<float>(std::bit_cast<int32_t>(rounded) + (rounded > 0 ? 1 : -1));
 }
 
 // What is known of rows between two passes.
@@ -50,26 +55,25 @@ public:
     AssignStats assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful);
 
 private:
-    // What a group holds for a row, but for the row's own center.
+    // What the groups that were looked into hold for a row, but for the row's own center.
     struct Found {
         float best = -INFINITY, second = -INFINITY;
         int32_t center = -1;
     };
-    // Pairs of rows and groups that are to be looked at: by row, and where each is in the order by group.
+    // Pairs of rows and groups that are to be looked at, by row and by group.
     struct Pairs {
         int64_t first_row = 0;
         std::vector<int64_t> row_begin;  // from the first row on, one more than there are rows
         std::vector<int32_t> groups;
-        std::vector<int32_t> places;  // per pair by row: its place in the order by group
-        Groups by_group;
-        std::vector<Found> found;  // in the order by group
+        std::vector<int64_t> group_begin;  // per group, into rows; one more than there are groups
+        std::vector<int32_t> rows;         // of a group: ascending
     };
     struct Scratch {
         std::vector<HeadEntry> entries;
         std::vector<int64_t> row_begin;
         std::vector<float> sums;
         std::vector<int32_t> reaching, candidates;
-        CenterIndex index;
+        std::vector<int64_t> ids;
         ScanScratch scan;
     };
 
@@ -80,22 +84,21 @@ private:
     int64_t reaching(int64_t r, double score, Scratch& scratch, float& below) const;
     template <class Visit>
     void visit_groups_of(int64_t n_reaching, const Scratch& scratch, const Visit& visit) const;
-    void index_group(int64_t group, const Centers& centers, CenterIndex& index) const;
+    void index_group(int64_t group, const Centers& centers, int n_threads);
     int64_t rows_of_part() const;
-    void look_further(int64_t begin, int64_t end, const Pairs& near, const Centers& centers, int32_t* labels,
+    void look_further(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
                       std::vector<int64_t>& doubtful, AssignStats& stats);
     template <class Visit>
     Pairs list_pairs(int64_t begin, int64_t end, const Visit& visit);
-    void look_into(Pairs& pairs, const Centers& centers, const int32_t* labels);
+    void look_into(const Pairs& pairs, const Centers& centers, const int32_t* labels);
     template <class V, class I>
-    void look_into_group(const Matrix<V, I>& view, int64_t group, const int64_t* ids, int64_t begin, int64_t end,
-                         const Centers& centers, const int32_t* labels, Scratch& scratch, Found* found);
-    void decide_rows(int64_t begin, int64_t end, const Pairs& near, const Pairs& far, const std::vector<float>& below,
-                     const std::vector<char>& open, const Centers& centers, int32_t* labels,
-                     std::vector<int64_t>& doubtful, AssignStats& stats);
+    void look_into_group(const Matrix<V, I>& view, int64_t group, const int32_t* rows, int64_t n_rows,
+                         const int32_t* labels, Scratch& scratch);
+    void decide_rows(const Pairs& far, const std::vector<float>& below, const std::vector<char>& open,
+                     const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful, AssignStats& stats);
     template <class V, class I>
-    bool decide_row(int64_t i, const Row<V, I>& row, const Pairs& near, const Pairs& far, float below,
-                    const Centers& centers, int32_t* labels, Scratch& scratch);
+    bool decide_row(int64_t i, const Row<V, I>& row, const Pairs& far, float below, const Centers& centers,
+                    int32_t* labels, Scratch& scratch);
 
     const Rows& rows_;
     AssignOptions options_;
@@ -107,6 +110,8 @@ private:
     double longest_ = 0;                     // of the centers, scaled
     std::vector<int32_t> order_, position_;  // centers that count, by group; where each is there, or -1
     BlockMaxima maxima_;
+    CenterIndex index_;         // of the group that is looked into,
+    std::vector<Found> found_;  // and what all so far hold for each row
     std::vector<Scratch> scratches_;
 };
 

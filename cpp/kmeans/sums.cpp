@@ -1,7 +1,9 @@
-// Compiled without contraction, as exact.cpp.
+// The side of the rows: what a change of labels means for the sums. Compiled without contraction, as exact.cpp.
 #include "kmeans/sums.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -10,27 +12,6 @@
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
-
-SumScales::SumScales(const ColumnStats& columns) : features(columns.count.size()) {
-    for (size_t f = 0; f < features.size(); ++f) {
-        features[f] = FixedScale(columns.max_abs[f], double(columns.count[f]));
-        fixed_point &= features[f].holds(columns.min_abs[f]);
-    }
-    weight = FixedScale(columns.max_weight, double(columns.n_rows));
-    fixed_point &= weight.holds(columns.min_weight);
-}
-
-template <class V, class I>
-double Spread::operator()(const Row<V, I>& row) const {
-    double inside = 0, covered = 0;
-    for (int64_t e = 0; e < row.size; ++e) {
-        if (row.values[e] == 0) continue;
-        const double mean = columns_.mean[row.features[e]], gap = double(row.values[e]) - mean;
-        inside += gap * gap;
-        covered += mean * mean;
-    }
-    return inside + std::max(0.0, mean_norm2_ - covered);
-}
 
 namespace {
 
@@ -79,107 +60,6 @@ SumDelta merged(const SumDelta& one, const SumDelta& other) {
     }
     return both;
 }
-
-// --- the side of the clusters ---
-
-ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit)
-    : scales_(columns), spread_(columns), metric_(metric), limit_(limit), clusters_(n_clusters) {}
-
-void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
-                      int64_t end, const FixedSum& weight, Scratch& scratch) {
-    Cluster& cluster = clusters_[k];
-    // In place: what comes chunk by chunk has few features that are new.
-    scratch.features.clear();
-    scratch.sums.clear();
-    bool vanished = false;
-    const size_t n_known = cluster.features.size();
-    size_t at = 0;
-    for (int64_t e = begin; e < end; ++e) {
-        while (at < n_known && cluster.features[at] < features[e]) ++at;
-        if (at < n_known && cluster.features[at] == features[e]) {
-            cluster.sums.add(at, sums[e]);
-            vanished |= cluster.sums[at].zero();
-        } else {
-            scratch.features.push_back(features[e]);
-            scratch.sums.push_back(sums[e]);
-        }
-    }
-    if (vanished) FixedSums::drop_zeros(cluster.features, cluster.sums);
-    if (!scratch.features.empty()) FixedSums::insert(cluster.features, cluster.sums, scratch.features, scratch.sums);
-    cluster.fixed_weight.add(weight);
-    cluster.weight = scales_.weight.value(cluster.fixed_weight);
-}
-
-UpdateStats ClusterSums::apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads) {
-    UpdateStats stats;
-    stats.moved = delta.moved;
-    stats.shift.assign(size(), 0.0);
-    std::vector<Scratch> scratches(std::max(n_threads, 1));
-    parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
-        const int64_t begin = delta.begin[k], end = delta.begin[k + 1];
-        if (begin == end && delta.weights[k].zero()) return;
-        add(k, delta.features, delta.sums, begin, end, delta.weights[k], scratches[thread]);
-        move_center(k, centers, stats);
-    });
-    stats.cost = cost(scatter);
-    return stats;
-}
-
-Center ClusterSums::mean_of(const Cluster& cluster) const {
-    Center mean;
-    mean.features = cluster.features;
-    mean.values.resize(cluster.sums.size());
-    for (size_t e = 0; e < cluster.sums.size(); ++e)
-        mean.values[e] = scales_.features[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
-    return mean;
-}
-
-void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats) {
-    move_center(k, clusters_[k].weight, mean_of(clusters_[k]), centers, stats);
-}
-
-void ClusterSums::move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats) {
-    Cluster& cluster = clusters_[k];
-    cluster.weight = weight;
-    cluster.explained = 0;
-    if (!(cluster.weight > 0)) return;
-    mean.compute_norm();
-    cluster.mean_norm2 = mean.norm2;
-    if (!in_space(metric_, [&](auto space) { return space.has_place(mean.norm2); })) return;
-    Center center = place(std::move(mean), cluster);
-    stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
-    centers.items[k] = std::move(center);
-}
-
-// The center that a mean makes, and what it takes off the scatter.
-Center ClusterSums::place(Center mean, Cluster& cluster) const {
-    const auto spread = [this](const Center& center) { return spread_(as_row(center)); };
-    return in_space(metric_, [&](auto space) {
-        if (!limit_.active()) {
-            const double length = std::sqrt(mean.norm2);
-            Center center = center_of(std::move(mean), metric_, limit_);
-            cluster.explained = cluster.weight * space.explained(center, length, spread);
-            return center;
-        }
-        Center center = center_of(mean, metric_, limit_);
-        cluster.explained = cluster.weight * space.explained_off_mean(mean, center, spread);
-        return center;
-    });
-}
-
-std::vector<double> ClusterSums::mean_norm2() const {
-    std::vector<double> out;
-    for (const Cluster& cluster : clusters_) out.push_back(cluster.mean_norm2);
-    return out;
-}
-
-double ClusterSums::cost(double scatter) const {
-    double explained = 0;
-    for (const Cluster& cluster : clusters_) explained += cluster.explained;
-    return std::max(0.0, scatter - explained);
-}
-
-// --- the side of the rows ---
 
 RowSums::RowSums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters,
                  Metric metric)
@@ -253,19 +133,24 @@ void RowSums::will_need(const Changes& changes, int64_t begin, int64_t end) cons
     }
 }
 
-template <class View>
-void RowSums::add_changes(const View& view, const Changes& changes, int64_t k, const SumScales& scales,
-                          Scratch& scratch, bool poll) {
-    constexpr int64_t kAhead = 4;
-    if (scratch.fixed.empty()) scratch.fixed.resize(rows_.n_features());
+void RowSums::begin_total(Scratch& scratch) const {
+    if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
+    if (scratch.coarse.empty()) scratch.coarse.resize(rows_.n_features());
     scratch.weight = {};
-    for (int64_t c = changes.begin[k]; c < changes.begin[k + 1]; ++c) {
+}
+
+template <class View>
+void RowSums::add_changes(const View& view, const Changes& changes, int64_t begin, int64_t end,
+                          const SumScales& scales, Scratch& scratch, bool poll) {
+    constexpr int64_t kAhead = 4;
+    begin_total(scratch);
+    for (int64_t c = begin; c < end; ++c) {
         const int64_t sign = changes.ids[c] >= 0 ? 1 : -1;
         const int64_t i = sign > 0 ? changes.ids[c] : ~changes.ids[c];
         const double weight = weight_of(i);
         if (poll && c % 256 == 0) poll_interrupt();
         // The rows of a cluster lie apart.
-        if (c + kAhead < changes.begin[k + 1]) {
+        if (c + kAhead < end) {
             const int64_t ahead = changes.ids[c + kAhead];
             view.prefetch(ahead >= 0 ? ahead : ~ahead);
         }
@@ -273,18 +158,44 @@ void RowSums::add_changes(const View& view, const Changes& changes, int64_t k, c
         const auto row = view.row(i);
         for (int64_t e = 0; e < row.size; ++e) {
             const auto f = row.features[e];
-            scales.features[f].add(scratch.fixed[f], weight * double(row.values[e]), sign);
+            scales.features[f].add(scratch.coarse[f], weight * double(row.values[e]), sign, [&](int64_t rest) {
+                if (scratch.fine.empty()) scratch.fine.resize(scratch.coarse.size());
+                scratch.fine[f] += rest;
+            });
             scratch.touched.insert(f);
         }
     }
+    end_total(scratch);
+}
+
+void RowSums::add_totals(const Total* begin, const Total* end, Scratch& scratch) {
+    begin_total(scratch);
+    for (const Total* total = begin; total < end; ++total) {
+        scratch.weight.add(total->weight);
+        for (size_t e = 0; e < total->features.size(); ++e) {
+            const FixedSum sum = total->sums[e];
+            const int32_t f = total->features[e];
+            scratch.coarse[f] += sum.coarse;
+            if (sum.fine != 0) {
+                if (scratch.fine.empty()) scratch.fine.resize(scratch.coarse.size());
+                scratch.fine[f] += sum.fine;
+            }
+            scratch.touched.insert(f);
+        }
+    }
+    end_total(scratch);
+}
+
+void RowSums::end_total(Scratch& scratch) {
     scratch.features.clear();
     scratch.sums.clear();
     scratch.touched.drain([&](int32_t feature) {
-        FixedSum& sum = scratch.fixed[feature];
+        const FixedSum sum{scratch.coarse[feature], scratch.fine.empty() ? 0 : scratch.fine[feature]};
         if (sum.zero()) return;
         scratch.features.push_back(feature);
         scratch.sums.push_back(sum);
-        sum = {};
+        scratch.coarse[feature] = 0;
+        if (!scratch.fine.empty()) scratch.fine[feature] = 0;
     });
 }
 
@@ -292,12 +203,35 @@ template <class View, class Visit>
 void RowSums::add_up(const View& view, const Changes& changes, const SumScales& scales, int n_threads,
                      const Visit& visit) {
     if (int64_t(scratches_.size()) < n_threads) scratches_.resize(n_threads);
-    parallel_blocks(n_clusters_, n_threads, [&](int64_t k, int thread) {
+    const auto size = [&](int64_t k) { return changes.begin[k + 1] - changes.begin[k]; };
+    // The clusters with most changes first. One that has more than its part of all of them is added up in portions by
+    // several threads, so that nobody waits for it.
+    std::vector<int64_t> order(n_clusters_);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return size(a) > size(b); });
+    constexpr int64_t kLeastPortion = 256, kPortionsOfThread = 4;
+    const int64_t portion = n_threads > 1
+        ? std::max(kLeastPortion, int64_t(changes.ids.size()) / (kPortionsOfThread * n_threads)) : INT64_MAX / 2;
+    std::vector<int64_t> first{0};  // portion of each cluster that has several, in that order
+    for (int64_t o = 0; o < n_clusters_ && size(order[o]) > 2 * portion; ++o)
+        first.push_back(first.back() + (size(order[o]) + portion - 1) / portion);
+    const int64_t n_shared = int64_t(first.size()) - 1;
+    std::vector<Total> totals(first.back());
+    parallel_blocks(first.back(), n_threads, [&](int64_t p, int thread) {
         Scratch& scratch = scratches_[thread];
-        const bool changed = changes.begin[k] < changes.begin[k + 1];
-        if (scratch.touched.empty()) scratch.touched.resize(rows_.n_features());
-        if (changed) add_changes(view, changes, k, scales, scratch, thread == 0);
-        visit(k, changed, scratch);
+        const int64_t o = std::upper_bound(first.begin(), first.end(), p) - first.begin() - 1, k = order[o];
+        const int64_t begin = changes.begin[k] + (p - first[o]) * portion;
+        add_changes(view, changes, begin, std::min(begin + portion, changes.begin[k + 1]), scales, scratch, thread == 0);
+        totals[p] = static_cast<Total&>(scratch);
+    });
+    parallel_blocks(n_clusters_, n_threads, [&](int64_t o, int thread) {
+        Scratch& scratch = scratches_[thread];
+        const int64_t k = order[o];
+        if (o < n_shared)
+            add_totals(totals.data() + first[o], totals.data() + first[o + 1], scratch);
+        else if (size(k) > 0)
+            add_changes(view, changes, changes.begin[k], changes.begin[k + 1], scales, scratch, thread == 0);
+        visit(k, size(k) > 0, scratch);
     });
 }
 

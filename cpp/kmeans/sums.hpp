@@ -7,6 +7,7 @@
 // anew in float64, in row order: slower, a function of the labels as well, and only where all rows are here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -57,7 +58,16 @@ public:
         for (double value : columns.mean) mean_norm2_ += value * value;
     }
     template <class V, class I>
-    double operator()(const Row<V, I>& row) const;
+    double operator()(const Row<V, I>& row) const {
+        double inside = 0, covered = 0;
+        for (int64_t e = 0; e < row.size; ++e) {
+            if (row.values[e] == 0) continue;
+            const double mean = columns_.mean[row.features[e]], gap = double(row.values[e]) - mean;
+            inside += gap * gap;
+            covered += mean * mean;
+        }
+        return inside + std::max(0.0, mean_norm2_ - covered);
+    }
 
 private:
     const ColumnStats& columns_;
@@ -126,13 +136,16 @@ public:
 
 private:
     friend class Sums;
-    struct Scratch {
-        std::vector<FixedSum> fixed;  // per feature, zero between clusters
-        std::vector<double> real;     // the same where clusters are summed anew
-        FeatureSet touched;
-        std::vector<int32_t> features;  // of the cluster that was added up,
-        FixedSums sums;                 // and its sums
+    // What was added up: sums by feature, ascending, and the weight.
+    struct Total {
+        std::vector<int32_t> features;
+        FixedSums sums;
         FixedSum weight;
+    };
+    struct Scratch : Total {
+        std::vector<int64_t> coarse, fine;  // of sums, per feature, zero between clusters; fine: empty until needed
+        std::vector<double> real;           // the same where clusters are summed anew
+        FeatureSet touched;
         ClusterSums::Scratch merging;
     };
     using Changes = Groups;  // by cluster; i: row i comes; ~i: row i goes
@@ -149,9 +162,14 @@ private:
     // Calls with every cluster that changed, after its changes were added up in the scratch.
     template <class View, class Visit>
     void add_up(const View& view, const Changes& changes, const SumScales& scales, int n_threads, const Visit& visit);
+    // Adds up the changes from `begin` to `end`.
     template <class View>
-    void add_changes(const View& view, const Changes& changes, int64_t k, const SumScales& scales, Scratch& scratch,
-                     bool poll);
+    void add_changes(const View& view, const Changes& changes, int64_t begin, int64_t end, const SumScales& scales,
+                     Scratch& scratch, bool poll);
+    // Adds up what was added up in portions.
+    void add_totals(const Total* begin, const Total* end, Scratch& scratch);
+    void begin_total(Scratch& scratch) const;
+    void end_total(Scratch& scratch);  // takes the sums out by feature
     template <class View>
     std::pair<double, Center> sum_anew(const View& view, const Changes& members, int64_t k, Scratch& scratch,
                                        bool poll);

@@ -20,6 +20,13 @@ constexpr int64_t kChunk = 128;
 // Products of 16-bit numbers have a multiple of so many columns.
 constexpr int kProductLanes = 16;
 
+// A row as it stands in CSR.
+struct StoredRow {
+    const int32_t* features;
+    const float* values;
+    int64_t size;
+};
+
 struct Top2 {
     float best;
     float second;
@@ -37,11 +44,14 @@ struct Kernels {
     // Reads what add_tile reads, in the same order, and does nothing with it: the limit of the memory.
     void (*read_tile)(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
                       int64_t n_rows, float* scores, int64_t stride);
-    // add_tile for one row as it stands in CSR: slot = feature, value = values[e] * scale.
-    void (*add_row)(int vectors, const float* tile, const int32_t* features, const float* values,
-                    int64_t size, float scale, float* scores);
+    // scores[r][...] = start[...] + what add_tile would add, for rows as they stand in CSR: slot = feature, value =
+    // values[e] * scale.
+    void (*score_stored)(int vectors, const float* tile, const StoredRow* rows, int64_t n_rows, float scale,
+                         const float* start, float* scores, int64_t stride);
     // Largest and second largest of n scores; n is a multiple of the lanes.
     Top2 (*top2)(const float* scores, int64_t n);
+    // The largest alone.
+    float (*largest)(const float* scores, int64_t n);
     // bounds[i] = max(bounds[i] - shift, 0), rounded down; writes the i with bounds[i] <= limits[i].
     int64_t (*relax_bounds)(float* bounds, const float* limits, int64_t n, float shift, int32_t* below);
 

@@ -61,45 +61,77 @@ void read_rows(const float* tile, const HeadEntry* entries, const int64_t* row_b
     }
 }
 
+// Entries in turns to several sums, where one would wait for itself.
 template <int N>
-void csr_row(const float* tile, const int32_t* features, const float* values, int64_t size, float scale,
-             float* scores) {
+constexpr int kTurns = N == 1 ? 4 : N == 2 ? 2 : 1;
+
+// Adds the entries of a row from `begin` to `end`, and asks for the centers of the features from `ahead` on meanwhile.
+template <int N>
+inline void add_stored(const float* tile, const StoredRow& row, int64_t begin, int64_t end, float scale,
+                       const int32_t* ahead, Vec (&sum)[kTurns<N>][N]) {
     constexpr int64_t width = N * LANES;
-    // Entries in turns to several sums, where one would wait for itself.
-    constexpr int kTurns = N == 1 ? 4 : N == 2 ? 2 : 1;
-    for (int64_t begin = 0; begin < size; begin += kChunk) {
-        const int64_t end = size - begin > kChunk ? begin + kChunk : size;
-        Vec sum[kTurns][N] = {};
-        auto add = [&](int64_t e, int turn) {
-            const int64_t ahead = e + kPrefetchAhead < size ? e + kPrefetchAhead : e;
+    auto add = [&](int64_t e, int turn) {
+        const float* const later = tile + ahead[e - begin] * width;
 #pragma GCC unroll 8
-            for (int64_t line = 0; line < width; line += 16)
-                __builtin_prefetch(tile + features[ahead] * width + line);
-            const Vec x = splat(values[e] * scale);
-            const float* center = tile + features[e] * width;
+        for (int64_t line = 0; line < width; line += 16) __builtin_prefetch(later + line);
+        const Vec x = splat(row.values[e] * scale);
+        const float* const center = tile + row.features[e] * width;
 #pragma GCC unroll 16
-            for (int v = 0; v < N; ++v) sum[turn][v] += x * at(center + v * LANES);
-        };
-        int64_t e = begin;
-        for (; e + kTurns <= end; e += kTurns)
+        for (int v = 0; v < N; ++v) sum[turn][v] += x * at(center + v * LANES);
+    };
+    int64_t e = begin;
+    for (; e + kTurns<N> <= end; e += kTurns<N>)
 #pragma GCC unroll 4
-            for (int turn = 0; turn < kTurns; ++turn) add(e + turn, turn);
-        for (; e < end; ++e) add(e, 0);
-#pragma GCC unroll 4
-        for (int turn = 1; turn < kTurns; ++turn)
-            for (int v = 0; v < N; ++v) sum[0][v] += sum[turn][v];
+        for (int turn = 0; turn < kTurns<N>; ++turn) add(e + turn, turn);
+    for (; e < end; ++e) add(e, 0);
+}
+
+template <int N>
+void stored_rows(const float* tile, const StoredRow* rows, int64_t n_rows, float scale, const float* start,
+                 float* scores, int64_t stride) {
+    auto least = [](int64_t a, int64_t b) { return a < b ? a : b; };
+    for (int64_t r = 0; r < n_rows; ++r) {
+        const StoredRow row = rows[r];
+        // With the last entries what the next row begins with is asked for, if that is as long.
+        const StoredRow next = r + 1 < n_rows ? rows[r + 1] : row;
+        const int64_t own_end = row.size > kPrefetchAhead ? row.size - kPrefetchAhead : 0;
+        const int64_t next_end = own_end + least(row.size - own_end, next.size);
+        Vec score[N];
 #pragma GCC unroll 16
-        for (int v = 0; v < N; ++v) at(scores + v * LANES) += sum[0][v];
+        for (int v = 0; v < N; ++v) score[v] = at(start + v * LANES);
+        for (int64_t begin = 0; begin < row.size;) {
+            const int64_t end = least(row.size, begin + kChunk);
+            Vec sum[kTurns<N>][N] = {};
+            if (begin < own_end) {
+                const int64_t until = least(end, own_end);
+                add_stored<N>(tile, row, begin, until, scale, row.features + begin + kPrefetchAhead, sum);
+                begin = until;
+            }
+            if (begin < least(end, next_end)) {
+                const int64_t until = least(end, next_end);
+                add_stored<N>(tile, row, begin, until, scale, next.features + (begin - own_end), sum);
+                begin = until;
+            }
+            if (begin < end) add_stored<N>(tile, row, begin, end, scale, row.features + begin, sum);
+            begin = end;
+#pragma GCC unroll 4
+            for (int turn = 1; turn < kTurns<N>; ++turn)
+                for (int v = 0; v < N; ++v) sum[0][v] += sum[turn][v];
+#pragma GCC unroll 16
+            for (int v = 0; v < N; ++v) score[v] += sum[0][v];
+        }
+#pragma GCC unroll 16
+        for (int v = 0; v < N; ++v) at(scores + r * stride + v * LANES) = score[v];
     }
 }
 
 template <int N>
-void pick_row(int vectors, const float* tile, const int32_t* features, const float* values, int64_t size,
-              float scale, float* scores) {
+void pick_stored(int vectors, const float* tile, const StoredRow* rows, int64_t n_rows, float scale,
+                 const float* start, float* scores, int64_t stride) {
     if (vectors == N)
-        csr_row<N>(tile, features, values, size, scale, scores);
+        stored_rows<N>(tile, rows, n_rows, scale, start, scores, stride);
     else if constexpr (N > 1)
-        pick_row<N - 1>(vectors, tile, features, values, size, scale, scores);
+        pick_stored<N - 1>(vectors, tile, rows, n_rows, scale, start, scores, stride);
 }
 
 static_assert(LANES * TILE_VECTORS >= 32, "the center index makes single tiles of up to 32 centers");
@@ -145,6 +177,16 @@ Top2 top2(const float* scores, int64_t n) {
         best = larger(best, other);
     }
     return {best[0], second[0], where[0]};
+}
+
+float largest(const float* scores, int64_t n) {
+    Vec best = at(scores);
+    for (int64_t j = LANES; j < n; j += LANES) best = larger(best, at(scores + j));
+    Mask lane = {};
+    for (int j = 0; j < LANES; ++j) lane[j] = j;
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half > 0; half /= 2) best = larger(best, __builtin_shuffle(best, lane ^ half));
+    return best[0];
 }
 
 // A bit for each lane that is set, which compilers do not make one instruction of by themselves.
@@ -341,8 +383,9 @@ const Kernels table = {LEVEL_NAME,
                        TILE_VECTORS,
                        pick_tile<TILE_VECTORS, true>,
                        pick_tile<TILE_VECTORS, false>,
-                       pick_row<TILE_VECTORS>,
+                       pick_stored<TILE_VECTORS>,
                        top2,
+                       largest,
                        relax_bounds,
                        sum_bytes,
                        collect_reaching,

@@ -83,10 +83,45 @@ void check_sums_of_parts(const Recipe& recipe, Metric metric, bool weighted, int
           "statistics of columns by parts differ");
 }
 
+// One cluster has nearly all rows, which several threads add up in portions.
+void check_sums_of_a_giant_cluster(bool weighted) {
+    const Recipe recipe{"giant cluster", 6000, 40, 7, 0.15};
+    Table table = make_table(recipe);
+    const Sample<double, int32_t> sample(table, true);
+    Rows rows = sample.rows();
+    rows.inspect(1);
+    const int64_t n = table.n_rows, n_clusters = recipe.n_clusters;
+    const std::vector<double> weights = make_weights(n);
+    const ColumnStats columns = column_stats(rows, weighted ? weights.data() : nullptr);
+    std::vector<std::pair<UpdateStats, Centers>> found;
+    for (const int n_threads : {1, 2, 5}) {
+        Sums sums(rows, columns, weighted ? weights.data() : nullptr, n_clusters, Metric::euclidean);
+        Centers centers;
+        centers.n_features = table.n_features;
+        for (int64_t k = 0; k < n_clusters; ++k) centers.items.push_back(center_at(table.row(k), table.n_features));
+        UpdateStats stats;
+        for (const int64_t giant : {3, 0}) {
+            std::vector<int32_t> labels(n);
+            for (int64_t i = 0; i < n; ++i) labels[i] = int32_t(i % 20 ? giant : i / 20 % n_clusters);
+            stats = sums.update(labels.data(), n, centers, n_threads);
+        }
+        found.push_back({stats, centers});
+    }
+    for (const auto& [stats, centers] : found) {
+        check(stats.shift == found[0].first.shift && stats.cost == found[0].first.cost, "threads change an update");
+        for (int64_t k = 0; k < n_clusters; ++k)
+            check(centers.items[k].values == found[0].second.items[k].values, "threads change a center");
+    }
+}
+
 }  // namespace
 
 void check_parts() {
     check_exact_sums();
+    for (const bool weighted : {false, true}) {
+        context = "giant cluster";
+        check_sums_of_a_giant_cluster(weighted);
+    }
     const Recipe recipes[] = {
         {"sparse", 300, 40, 13, 0.15},
         {"dense", 200, 6, 9, 1.0, 0, false, false},

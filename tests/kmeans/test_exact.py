@@ -178,6 +178,25 @@ def test_labels_fit_the_centers_where_a_refilled_cluster_has_a_tiny_weight():
     np.testing.assert_array_equal(km.labels_, km.predict(X))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_cluster_of_nearly_all_rows_is_the_same_for_any_number_of_threads(weighted):
+    rng = np.random.default_rng(0)
+    X = csr(
+        rng.random((5000, 30)) * (rng.random((5000, 30)) < 0.2) * 10.0 ** rng.integers(-4, 4, 30)
+    )
+    X[:40] *= 50  # far from all the others
+    weights = weights_for(5000) if weighted else None
+    start = dense(X[[0, 7, 15, 30, 100]])
+    fits = [fit(X, start, weights=weights, n_threads=n) for n in (1, 2, 5)]
+    assert np.bincount(fits[0].labels_).max() > 3500
+    for other in fits[1:]:
+        np.testing.assert_array_equal(other.labels_, fits[0].labels_)
+        np.testing.assert_array_equal(
+            dense(other.cluster_centers_), dense(fits[0].cluster_centers_)
+        )
+        assert other.inertia_ == fits[0].inertia_
+
+
 def test_inertia_keeps_its_digits_where_sparse_rows_share_a_large_value():
     X, centers = problem("landmark")
     X = X.copy()

@@ -1,0 +1,117 @@
+// The side of the clusters: deltas worked into the sums, and the centers that these make. Compiled without contraction, as
+// exact.cpp.
+#include <cmath>
+
+#include "core/exact.hpp"
+#include "core/parallel.hpp"
+#include "kmeans/sums.hpp"
+
+namespace sparsecluster {
+
+SumScales::SumScales(const ColumnStats& columns) : features(columns.count.size()) {
+    for (size_t f = 0; f < features.size(); ++f) {
+        features[f] = FixedScale(columns.max_abs[f], double(columns.count[f]));
+        fixed_point &= features[f].holds(columns.min_abs[f]);
+    }
+    weight = FixedScale(columns.max_weight, double(columns.n_rows));
+    fixed_point &= weight.holds(columns.min_weight);
+}
+
+ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit)
+    : scales_(columns), spread_(columns), metric_(metric), limit_(limit), clusters_(n_clusters) {}
+
+void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
+                      int64_t end, const FixedSum& weight, Scratch& scratch) {
+    Cluster& cluster = clusters_[k];
+    // In place: what comes chunk by chunk has few features that are new.
+    scratch.features.clear();
+    scratch.sums.clear();
+    bool vanished = false;
+    const size_t n_known = cluster.features.size();
+    size_t at = 0;
+    for (int64_t e = begin; e < end; ++e) {
+        while (at < n_known && cluster.features[at] < features[e]) ++at;
+        if (at < n_known && cluster.features[at] == features[e]) {
+            cluster.sums.add(at, sums[e]);
+            vanished |= cluster.sums[at].zero();
+        } else {
+            scratch.features.push_back(features[e]);
+            scratch.sums.push_back(sums[e]);
+        }
+    }
+    if (vanished) FixedSums::drop_zeros(cluster.features, cluster.sums);
+    if (!scratch.features.empty()) FixedSums::insert(cluster.features, cluster.sums, scratch.features, scratch.sums);
+    cluster.fixed_weight.add(weight);
+    cluster.weight = scales_.weight.value(cluster.fixed_weight);
+}
+
+UpdateStats ClusterSums::apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads) {
+    UpdateStats stats;
+    stats.moved = delta.moved;
+    stats.shift.assign(size(), 0.0);
+    std::vector<Scratch> scratches(std::max(n_threads, 1));
+    parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
+        const int64_t begin = delta.begin[k], end = delta.begin[k + 1];
+        if (begin == end && delta.weights[k].zero()) return;
+        add(k, delta.features, delta.sums, begin, end, delta.weights[k], scratches[thread]);
+        move_center(k, centers, stats);
+    });
+    stats.cost = cost(scatter);
+    return stats;
+}
+
+Center ClusterSums::mean_of(const Cluster& cluster) const {
+    Center mean;
+    mean.features = cluster.features;
+    mean.values.resize(cluster.sums.size());
+    for (size_t e = 0; e < cluster.sums.size(); ++e)
+        mean.values[e] = scales_.features[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
+    return mean;
+}
+
+void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats) {
+    move_center(k, clusters_[k].weight, mean_of(clusters_[k]), centers, stats);
+}
+
+void ClusterSums::move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats) {
+    Cluster& cluster = clusters_[k];
+    cluster.weight = weight;
+    cluster.explained = 0;
+    if (!(cluster.weight > 0)) return;
+    mean.compute_norm();
+    cluster.mean_norm2 = mean.norm2;
+    if (!in_space(metric_, [&](auto space) { return space.has_place(mean.norm2); })) return;
+    Center center = place(std::move(mean), cluster);
+    stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
+    centers.items[k] = std::move(center);
+}
+
+// The center that a mean makes, and what it takes off the scatter.
+Center ClusterSums::place(Center mean, Cluster& cluster) const {
+    const auto spread = [this](const Center& center) { return spread_(as_row(center)); };
+    return in_space(metric_, [&](auto space) {
+        if (!limit_.active()) {
+            const double length = std::sqrt(mean.norm2);
+            Center center = center_of(std::move(mean), metric_, limit_);
+            cluster.explained = cluster.weight * space.explained(center, length, spread);
+            return center;
+        }
+        Center center = center_of(mean, metric_, limit_);
+        cluster.explained = cluster.weight * space.explained_off_mean(mean, center, spread);
+        return center;
+    });
+}
+
+std::vector<double> ClusterSums::mean_norm2() const {
+    std::vector<double> out;
+    for (const Cluster& cluster : clusters_) out.push_back(cluster.mean_norm2);
+    return out;
+}
+
+double ClusterSums::cost(double scatter) const {
+    double explained = 0;
+    for (const Cluster& cluster : clusters_) explained += cluster.explained;
+    return std::max(0.0, scatter - explained);
+}
+
+}  // namespace sparsecluster
