@@ -17,6 +17,9 @@ constexpr int64_t kPrefetchAhead = 8;
 // Partial sums are folded into the scores every so many entries, which bounds the rounding error.
 constexpr int64_t kChunk = 128;
 
+// Products of 16-bit numbers have a multiple of so many columns.
+constexpr int kProductLanes = 16;
+
 // A row as it stands in CSR.
 struct StoredRow {
     const int32_t* features;
@@ -68,6 +71,11 @@ struct Kernels {
     // Writes the i with sums[i] + slack * norms[i] - offsets[i] >= least.
     int64_t (*collect_above)(const float* sums, const float* norms, const float* offsets, int64_t n,
                              float slack, float least, int32_t* above);
+
+    // sums[r][c] = sum over pairs p of rows[r][2 p] * table[p][c][0] + rows[r][2 p + 1] * table[p][c][1], with `lanes`, a
+    // multiple of kProductLanes, columns c. Whole numbers, which must not overflow: the same at every level.
+    void (*pair_products)(const int16_t* rows, int64_t stride, int64_t n_rows, int64_t n_pairs, const int16_t* table,
+                          int64_t lanes, int32_t* sums);
 };
 
 // The table for this CPU, or for the level named by the environment variable SPARSECLUSTER_SIMD

@@ -324,6 +324,57 @@ int64_t collect_above(const float* sums, const float* norms, const float* offset
     return n_above;
 }
 
+// Of words of two 16-bit numbers: the sum of the two products.
+inline Mask madd(Mask a, Mask b) {
+#if defined(__AVX512BW__) && LANES == 16
+    return Mask(_mm512_madd_epi16(__m512i(a), __m512i(b)));
+#elif defined(__AVX2__) && LANES == 8
+    return Mask(_mm256_madd_epi16(__m256i(a), __m256i(b)));
+#elif defined(__SSE2__) && LANES == 4
+    return Mask(_mm_madd_epi16(__m128i(a), __m128i(b)));
+#else
+    // The lower halves are shifted up and back, which keeps their signs.
+    return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
+#endif
+}
+
+// Several rows at a time share what is read of the table.
+template <int kRows>
+void pair_rows(const int16_t* rows, int64_t stride, int64_t n_pairs, const int16_t* table, int64_t lanes, int32_t* sums) {
+    constexpr int kVectors = kProductLanes / LANES;
+    typedef int32_t Word __attribute__((aligned(2), may_alias));
+    for (int64_t from = 0; from < lanes; from += kProductLanes) {
+        Mask sum[kRows][kVectors] = {};
+        for (int64_t p = 0; p < n_pairs; ++p) {
+            const int16_t* const of_pair = table + (p * lanes + from) * 2;
+            Mask centers[kVectors];
+#pragma GCC unroll 4
+            for (int v = 0; v < kVectors; ++v)
+                centers[v] = *reinterpret_cast<const Mask*>(of_pair + v * LANES * 2);
+#pragma GCC unroll 8
+            for (int r = 0; r < kRows; ++r) {
+                const Mask pair = *reinterpret_cast<const Word*>(rows + r * stride + p * 2) - Mask{};
+#pragma GCC unroll 4
+                for (int v = 0; v < kVectors; ++v) sum[r][v] += madd(pair, centers[v]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+            for (int v = 0; v < kVectors; ++v)
+                *reinterpret_cast<Mask*>(sums + r * lanes + from + v * LANES) = sum[r][v];
+    }
+}
+
+void pair_products(const int16_t* rows, int64_t stride, int64_t n_rows, int64_t n_pairs, const int16_t* table,
+                   int64_t lanes, int32_t* sums) {
+    constexpr int kRows = LANES / 2;  // so that sums of eight vectors stay in registers
+    int64_t r = 0;
+    for (; r + kRows <= n_rows; r += kRows)
+        pair_rows<kRows>(rows + r * stride, stride, n_pairs, table, lanes, sums + r * lanes);
+    for (; r < n_rows; ++r) pair_rows<1>(rows + r * stride, stride, n_pairs, table, lanes, sums + r * lanes);
+}
+
 }  // namespace
 
 extern const Kernels table;
@@ -339,6 +390,7 @@ const Kernels table = {LEVEL_NAME,
                        sum_bytes,
                        collect_reaching,
                        weighted_sum,
-                       collect_above};
+                       collect_above,
+                       pair_products};
 
 }  // namespace sparsecluster::LEVEL

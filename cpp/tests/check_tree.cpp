@@ -8,6 +8,8 @@
 #include "tests/check.hpp"
 #include "tree/column_marks.hpp"
 #include "tree/grow.hpp"
+#include "tree/node_sums.hpp"
+#include "tree/quantized_rows.hpp"
 #include "tree/route.hpp"
 #include "tree/split.hpp"
 
@@ -185,9 +187,78 @@ void check_column_marks() {
     }
 }
 
+// Products, sums and distances of 16-bit rows against those of the rows themselves.
+void check_quantized_rows(bool unit, int k) {
+    context = "quantized rows";
+    const Table table = make_table({"most cells", 300, 33, k, 0.6});
+    const Sample<float, int32_t> sample(table, true);
+    Rows rows = sample.rows();
+    check(rows.inspect(2).fault == Fault::none, "the rows of a node have a fault");
+    std::vector<int32_t> ids(table.n_rows);
+    for (int64_t i = 0; i < table.n_rows; ++i) ids[i] = int32_t(i);
+    SplitOptions options;
+    options.unit = unit;
+    NodePoints<float> points;
+    points.load(rows, ids.data(), table.n_rows, options, 1);
+    QuantizedRows quantized;
+    const bool loaded = quantized.load(points);
+    check(loaded, "rows of most cells are not quantized");
+    if (!loaded) return;
+    std::vector<int32_t> labels(table.n_rows), other(table.n_rows);
+    for (int64_t i = 0; i < table.n_rows; ++i) labels[i] = int32_t(i % k), other[i] = int32_t(i % 9 == 0 ? (i + 1) % k : i % k);
+    NodeSums<float, float> plain;
+    LaneTable<float> sums;
+    plain.reset(points, k);
+    sums.reserve(points.rows.n_columns(), lanes_for<float>(k));
+    double most = 0;
+    for (int64_t i = 0; i < table.n_rows; ++i) most = std::max(most, rows.norm2()[i]);
+    const double close = 1e-4 * std::sqrt(most) * double(table.n_rows);
+    // From nothing, then only what moved.
+    for (const auto& of : {labels, other}) {
+        plain.sum(points, of);
+        quantized.sum(of, k, 1, NodeRows<float>::kBlock, 3, sums);
+        for (int64_t at = 0; at < sums.size(); ++at)
+            check(std::abs(double(sums.column(0)[at]) - double(plain.table.column(0)[at])) <= close, "sums of 16-bit rows are off");
+    }
+    std::vector<double> norms2(sums.lanes());
+    lane_norms2(sums, norms2.data());
+    for (int c = 0; c < k; ++c) {
+        const double by = unit ? std::sqrt(norms2[c]) : double(table.n_rows) / k * 2;
+        sums.scales[c] = plain.table.scales[c] = float(1 / by);
+        sums.halves[c] = plain.table.halves[c] = float(c) / 16;
+    }
+    quantized.set_centers(sums);
+    std::vector<float> exact(table.n_rows * sums.lanes()), found(exact.size());
+    points.rows.rows(0, table.n_rows, [&](const NodeBlock<float>& block) { lane_scores(block, plain.table, exact.data()); });
+    quantized.scores(0, table.n_rows, found.data());
+    for (int64_t i = 0; i < table.n_rows; ++i)
+        for (int c = 0; c < k; ++c)
+            check(std::abs(exact[i * sums.lanes() + c] - found[i * sums.lanes() + c]) <= 1e-3 * std::max(most, 1.0),
+                  "scores of 16-bit rows are off");
+    check(quantized.distance2(3, 3) == 0, "a row is apart from itself");
+}
+
+// Short rows beside a long one would have no digits left.
+void check_unlike_rows() {
+    context = "rows of unlike lengths";
+    Table table = make_table({"most cells", 300, 33, 2, 0.6});
+    for (int64_t f = 0; f < table.n_features; ++f) table.at(0, f) = 100;
+    const Sample<float, int32_t> sample(table, true);
+    Rows rows = sample.rows();
+    check(rows.inspect(1).fault == Fault::none, "the rows of a node have a fault");
+    std::vector<int32_t> ids(table.n_rows);
+    for (int64_t i = 0; i < table.n_rows; ++i) ids[i] = int32_t(i);
+    NodePoints<float> points;
+    points.load(rows, ids.data(), table.n_rows, SplitOptions(), 1);
+    check(!QuantizedRows().load(points), "short rows beside a long one are quantized");
+}
+
 }  // namespace
 
 void check_tree() {
+    check_unlike_rows();
+    for (const bool unit : {false, true})
+        for (const int k : {2, 16, 17}) check_quantized_rows(unit, k);
     check_column_marks();
     check_growth(Bounding::if_needed);
     check_growth(Bounding::always);
@@ -204,7 +275,7 @@ void check_tree() {
         {"sparse", 300, 60, 5, 0.1},         {"ties", 100, 5, 3, 0.5, 0, true},
         {"dense", 120, 6, 4, 1.0, 0, false, false}, {"one row", 1, 5, 1, 0.5},
         {"no entries", 30, 5, 3, 0.0},       {"many children", 200, 40, 40, 0.2},
-        {"wide", 400, 700, 4, 0.02},
+        {"wide", 400, 700, 4, 0.02},         {"most cells", 700, 33, 20, 0.6},
     };
     for (const Recipe& recipe : recipes)
         for (const bool bounded : {false, true})

@@ -33,16 +33,10 @@ TreeGrower::TreeGrower(const Rows& rows, const SplitOptions& options)
     std::iota(order_.begin(), order_.end(), 0);
 }
 
-// The center of all rows, and their cost, from sums of parts that the matrix alone decides.
-void TreeGrower::need_root() {
-    if (!centers_.empty()) return;
+// The sums of all rows, in parts that the matrix alone decides.
+std::vector<double> TreeGrower::sum_rows() const {
     const int64_t n = rows_.n_rows(), n_features = rows_.n_features();
     const double* const weights = options_.weights;
-    double weight = 0, norms = 0;
-    for (int64_t i = 0; i < n; ++i) {
-        const double one = weights ? weights[i] : 1.0;
-        weight += one, norms += one * rows_.norm2()[i];
-    }
     std::vector<double> total;
     std::visit(
         [&](const auto& matrix) {
@@ -63,11 +57,31 @@ void TreeGrower::need_root() {
                 for (int64_t f = 0; f < n_features; ++f) total[f] += parts[part][f];
         },
         rows_.matrix());
-    double norm2 = 0;
+    return total;
+}
+
+// The same from the children of the root.
+std::vector<double> TreeGrower::sum_children(const Split& split) const {
+    std::vector<double> total(rows_.n_features(), 0.0);
+    for (size_t c = 0; c < split.centers.size(); ++c) {
+        const Center& center = split.centers[c];
+        for (int64_t e = 0; e < center.size(); ++e) total[center.features[e]] += center.values[e] * split.divisors[c];
+    }
+    return total;
+}
+
+// The center of all rows, and their cost.
+void TreeGrower::set_root(const std::vector<double>& total) {
+    const double* const weights = options_.weights;
+    double weight = 0, norms = 0, norm2 = 0;
+    for (int64_t i = 0; i < rows_.n_rows(); ++i) {
+        const double one = weights ? weights[i] : 1.0;
+        weight += one, norms += one * rows_.norm2()[i];
+    }
     for (double one : total) norm2 += one * one;
     const double length = std::sqrt(norm2), divisor = options_.unit ? length : weight;
     Center root;
-    for (int64_t f = 0; f < n_features; ++f)
+    for (int64_t f = 0; f < rows_.n_features(); ++f)
         if (total[f] != 0)
             root.features.push_back(int32_t(f)), root.values.push_back(divisor > 0 ? total[f] / divisor : total[f]);
     centers_.push_back(std::move(root));
@@ -75,10 +89,13 @@ void TreeGrower::need_root() {
     root_cost_ = std::max(norms - kept, 0.0);
 }
 
+void TreeGrower::need_root() {
+    if (centers_.empty()) set_root(sum_rows());
+}
+
 TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding bounding,
                                        const std::function<void(int64_t)>& on_rows) {
     const TeamScope team(options_.n_threads);
-    need_root();
     std::vector<NodeTask> tasks;
     for (const Node& node : nodes)
         tasks.push_back({order_.data() + node.first, node.n_rows, node.n_children, bounding, node.bounds, node.seed});
@@ -90,6 +107,8 @@ TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding 
         split.labels = {};
         splits[node] = std::move(split);
     });
+    // With bounds centers are those of all rows of the children.
+    if (centers_.empty()) set_root(bounding == Bounding::always ? sum_children(splits.at(0)) : sum_rows());
     Children all;
     for (size_t t = 0; t < nodes.size(); ++t) {
         all.n_children.push_back(int32_t(splits[t].centers.size()));

@@ -29,6 +29,7 @@ public:
         std::vector<int64_t> sizes;
         std::vector<double> costs;
     };
+    // The first call has the root alone.
     Children split(const std::vector<Node>& nodes, Bounding bounding, const std::function<void(int64_t)>& on_rows);
 
     const std::vector<int32_t>& order() const { return order_; }
@@ -44,6 +45,9 @@ public:
     Csr take_centers();
 
 private:
+    std::vector<double> sum_rows() const;
+    std::vector<double> sum_children(const Split& split) const;
+    void set_root(const std::vector<double>& total);
     void need_root();
 
     const Rows& rows_;

@@ -15,10 +15,12 @@ namespace sparsecluster {
 template <class V>
 class NodeCenters {
 public:
-    // Of all clusters, in the columns of the node. A cluster whose rows add up to nothing has none to divide by.
+    // Of all clusters, in the columns of the node. A cluster whose rows add up to nothing keeps that sum.
     void find(const NodePoints<V>& points, const std::vector<int32_t>& labels, int k);
     // Per cluster, where centers are those of these labels and the sums keep the digits; else empty.
     std::vector<double> costs_from_sums(const NodePoints<V>& points, const std::vector<int32_t>& labels) const;
+    // What the sum of the rows of a cluster was divided by to make its center.
+    double divisor(const NodePoints<V>& points, int c) const;
     // Row by row, whatever the labels.
     std::vector<double> costs_of_rows(const NodePoints<V>& points, const std::vector<int32_t>& labels) const;
 

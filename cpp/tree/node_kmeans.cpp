@@ -93,7 +93,9 @@ Split NodeKMeans<V>::run(uint64_t seed) {
     SeededRandom random(seed);
     precise_ = !task_->bounded();
     if (!sample_.empty()) load(sample_.data(), int64_t(sample_.size()));
-    start_at(seeds_.draw(points_, task_->n_children, options_->plus_plus, task_->bounded(), random));
+    quantized_ = task_->bounded() && quantized_rows_.load(points_);
+    const QuantizedRows* const quantized = quantized_ ? &quantized_rows_ : nullptr;
+    start_at(seeds_.draw(points_, quantized, task_->n_children, options_->plus_plus, task_->bounded(), random));
     n_iter_ = 0, converged_ = k_ == 1;
     if (k_ == 1)
         std::fill(labels_.begin(), labels_.end(), 0);
@@ -115,6 +117,7 @@ Split NodeKMeans<V>::run(uint64_t seed) {
 template <class V>
 void NodeKMeans<V>::leave_sample() {
     const std::vector<int32_t> columns = points_.rows.columns();
+    quantized_ = false;
     scored([&]<class T>(Scoring<T>& scoring) {
         LaneTable<T> of_sample;
         std::swap(of_sample, scoring.sums.table);
@@ -171,7 +174,7 @@ void NodeKMeans<V>::iterate_within_bounds() {
         if (step > 1) continue;
         const double now = bounded_cost();
         if (!precise_ && now <= kTight * points_.norms) {
-            precise_ = true;
+            precise_ = true, quantized_ = false;
             precisely_.sums.reset(points_, k_);
             update();
         }
@@ -196,6 +199,8 @@ void NodeKMeans<V>::start_at(const std::vector<int64_t>& seeds) {
             if (points_.unit && norm2 > 0) table.scales[c] = T(1 / std::sqrt(norm2));
             if (!points_.unit) table.halves[c] = T(norm2 / 2);
         }
+        if constexpr (sizeof(T) == 4)
+            if (quantized_) quantized_rows_.set_centers(table);
     });
     if (options_->shift_tol >= 0) {
         last_.reserve(points_.rows.n_columns(), lanes_for<double>(k_));
@@ -205,6 +210,14 @@ void NodeKMeans<V>::start_at(const std::vector<int64_t>& seeds) {
 }
 
 // --- assignment --------------------------------------------------------------------------------------------------
+
+template <class V>
+template <class T>
+void NodeKMeans<V>::score(const NodeBlock<V>& block, const LaneTable<T>& table, T* out) const {
+    if constexpr (sizeof(T) == 4)
+        if (quantized_) return quantized_rows_.scores(block.first, block.n, out);
+    lane_scores(block, table, out);
+}
 
 template <class V>
 void NodeKMeans<V>::assign_freely(int64_t step) {
@@ -217,7 +230,7 @@ void NodeKMeans<V>::assign_freely(int64_t step) {
             static thread_local std::vector<T> scores, best;
             scores.resize(NodeRows<V>::kBlock * lanes), best.resize(NodeRows<V>::kBlock);
             points_.rows.block(index * step, [&](const NodeBlock<V>& block) {
-                lane_scores(block, table, scores.data());
+                score(block, table, scores.data());
                 best_lanes(scores.data(), nullptr, block.n, lanes, none.data(), labels_.data() + block.first, best.data());
                 std::copy_n(best.data(), block.n, own_.data() + block.first);
             });
@@ -243,7 +256,7 @@ void NodeKMeans<V>::assign_within_bounds(bool exactly) {
         parallel_blocks(points_.rows.n_blocks(), n_threads_, [&](int64_t index, int) {
             points_.rows.block(index, [&](const NodeBlock<V>& block) {
                 T* const out = scores + block.first * lanes;
-                lane_scores(block, table, out);
+                score(block, table, out);
                 for (int64_t i = 0; !points_.weights.empty() && i < block.n; ++i)
                     for (int c = 0; c < k_; ++c) out[i * lanes + c] *= T(points_.weights[block.first + i]);
                 lane_jitter(block.first, block.n, lanes, jitter, out);
@@ -323,11 +336,12 @@ void NodeKMeans<V>::update(int64_t step) {
         for (int64_t i = first; i < std::min(first + kBlock, points_.size()); ++i)
             cluster_weight_[labels_[i]] += points_.weight(i);
     scored([&]<class T>(Scoring<T>& scoring) {
-        if (step > 1)
-            scoring.sums.sum_some(points_, labels_, step);
-        else
-            scoring.sums.sum(points_, labels_);
         LaneTable<T>& table = scoring.sums.table;
+        bool summed = false;
+        if constexpr (sizeof(T) == 4)
+            if ((summed = quantized_)) quantized_rows_.sum(labels_, k_, step, kBlock, n_threads_, table);
+        if (!summed && step > 1) scoring.sums.sum_some(points_, labels_, step);
+        if (!summed && step == 1) scoring.sums.sum(points_, labels_);
         std::vector<double> norms2(table.lanes());
         lane_norms2(table, norms2.data());
         for (int c = 0; c < k_; ++c) {
@@ -338,6 +352,8 @@ void NodeKMeans<V>::update(int64_t step) {
             // Nobody goes to a center that has no place, unless sizes want it.
             if (!(divisor > 0) && !task_->bounded()) table.halves[c] = std::numeric_limits<T>::infinity();
         }
+        if constexpr (sizeof(T) == 4)
+            if (quantized_) quantized_rows_.set_centers(table);
     });
 }
 
@@ -387,6 +403,7 @@ Split NodeKMeans<V>::finished() {
         number[c] = int32_t(split.centers.size());
         for (int32_t& feature : found_.centers[c].features) feature = points_.rows.column(feature);
         split.centers.push_back(std::move(found_.centers[c]));
+        split.divisors.push_back(found_.divisor(points_, c));
         split.costs.push_back(costs[c]);
     }
     split.labels.resize(points_.size());

@@ -1,7 +1,8 @@
 // K-means of the rows of one node. A run seeds, then assigns and updates until it has settled; with bounded sizes the
 // assignment is nearly the best there is within the bounds (sizes/balanced_assign).
 //
-// Bounded nodes are scored in float32 where that tells their rows apart: the centers on the way are a means to an end.
+// Bounded nodes are scored in float32 where that tells their rows apart, and in 16-bit numbers where they store most of their
+// cells: the centers on the way are a means to an end.
 // All others are scored in float64, where every row is with the nearest center. Centers and costs at the end are always
 // those of float64 sums (node_centers).
 #pragma once
@@ -16,6 +17,7 @@
 #include "tree/node_seeds.hpp"
 #include "tree/node_sums.hpp"
 #include "core/random.hpp"
+#include "tree/quantized_rows.hpp"
 #include "tree/split.hpp"
 
 namespace sparsecluster {
@@ -48,6 +50,8 @@ private:
     auto scored(const Work& work) {
         return precise_ ? work(precisely_) : work(roughly_);
     }
+    template <class T>
+    void score(const NodeBlock<V>& block, const LaneTable<T>& table, T* out) const;
     // One of so many blocks of rows; the labels of the others are undefined.
     void assign_freely(int64_t step = 1);
     // Sizes may be off by a little unless they are to be met exactly.
@@ -73,7 +77,8 @@ private:
     NodeSeeds<V> seeds_;
     NodeCenters<V> found_;
     int k_ = 0, n_iter_ = 0;
-    bool precise_ = false, converged_ = false;
+    bool precise_ = false, quantized_ = false, converged_ = false;
+    QuantizedRows quantized_rows_;        // what scores and sums are made of where `quantized_`
     Scoring<float> roughly_;
     Scoring<double> precisely_;
     std::vector<double> lengths_;         // per cluster: of the center; for directions of the sum

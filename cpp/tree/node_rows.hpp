@@ -72,11 +72,11 @@ public:
 
     // Asks for a row to be brought into the cache.
     void prefetch(int64_t i) const {
-        if (!copied_) return;
-        for (int64_t e = begin_[i]; e < begin_[i + 1]; e += 16) {
-            __builtin_prefetch(features_.get() + e);
-            __builtin_prefetch(values_.get() + e);
-        }
+        if (!copied_ && !in_place_) return;
+        const int64_t* const begin = copied_ ? begin_.data() : own_.indptr;
+        const int32_t* const features = copied_ ? features_.get() : own_.features;
+        const V* const values = copied_ ? values_.get() : own_.values;
+        for (int64_t e = begin[i]; e < begin[i + 1]; e += 16) __builtin_prefetch(features + e), __builtin_prefetch(values + e);
     }
 
     // Calls work(NodeBlock) for a block of rows.

@@ -39,8 +39,8 @@ std::vector<int64_t> at_random(const NodePoints<V>& points, int n_seeds, SeededR
 }  // namespace
 
 template <class V>
-std::vector<int64_t> NodeSeeds<V>::draw(const NodePoints<V>& points, int n_seeds, bool plus_plus, bool all,
-                                        SeededRandom& random) {
+std::vector<int64_t> NodeSeeds<V>::draw(const NodePoints<V>& points, const QuantizedRows* quantized, int n_seeds,
+                                        bool plus_plus, bool all, SeededRandom& random) {
     const int64_t n = points.size(), most = kSeedRows * n_seeds;
     std::vector<int64_t> found;
     if (!plus_plus) {
@@ -50,11 +50,11 @@ std::vector<int64_t> NodeSeeds<V>::draw(const NodePoints<V>& points, int n_seeds
         const double step = double(n) / double(among.size());
         for (int64_t j = 0; j < int64_t(among.size()); ++j)
             among[j] = n <= most ? j : std::min(n - 1, int64_t((double(j) + random.uniform()) * step));
-        found = by_distance(points, n_seeds, among, random);
+        found = by_distance(points, quantized, n_seeds, among, random);
         if (int64_t(found.size()) < n_seeds && n > most) {
             among.resize(n);
             for (int64_t i = 0; i < n; ++i) among[i] = i;
-            found = by_distance(points, n_seeds, among, random);
+            found = by_distance(points, quantized, n_seeds, among, random);
         }
     }
     if (found.empty()) found.push_back(0);
@@ -64,8 +64,8 @@ std::vector<int64_t> NodeSeeds<V>::draw(const NodePoints<V>& points, int n_seeds
 
 // k-means++: each row is drawn by its squared distance to the nearest one drawn before.
 template <class V>
-std::vector<int64_t> NodeSeeds<V>::by_distance(const NodePoints<V>& points, int n_seeds,
-                                               const std::vector<int64_t>& among, SeededRandom& random) {
+std::vector<int64_t> NodeSeeds<V>::by_distance(const NodePoints<V>& points, const QuantizedRows* quantized,
+                                               int n_seeds, const std::vector<int64_t>& among, SeededRandom& random) {
     const auto n = int64_t(among.size());
     std::vector<double> share(n), nearest(n, std::numeric_limits<double>::infinity());
     for (int64_t j = 0; j < n; ++j) share[j] = points.counts(among[j]) ? points.weight(among[j]) : 0.0;
@@ -90,6 +90,11 @@ std::vector<int64_t> NodeSeeds<V>::by_distance(const NodePoints<V>& points, int 
         for (size_t e = 0; e < columns.size(); ++e) spread_[columns[e]] = double(values[e]);
         const Row<V, int32_t> seed{columns.data(), values.data(), int64_t(columns.size())};
         auto compare = [&](int64_t j) {
+            if (quantized) {
+                nearest[j] = std::min(nearest[j], quantized->distance2(among[j], found.back()));
+                share[j] = points.weight(among[j]) * nearest[j];
+                return;
+            }
             points.rows.rows(among[j], 1, [&](const NodeBlock<V>& row) {
                 const double norms = points.rows.norm2(among[j]) + points.rows.norm2(found.back());
                 double distance2 = norms - 2 * product(row, spread_.data());

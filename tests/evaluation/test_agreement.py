@@ -117,3 +117,8 @@ def test_wrong_resampling_is_refused(changed, message):
 def test_samples_with_fewer_rows_than_clusters_are_refused():
     with pytest.raises(ValueError, match=r"0\.7 of 10 rows has 7 rows, fewer than n_clusters=8"):
         stability(KMeans(8), np.arange(10.0)[:, None], fraction=0.7)
+
+
+def test_integers_held_as_objects_are_integers():
+    labels = np.array([0, 0, 1, -1], dtype=object)
+    assert clustering_accuracy([5, 5, 6, 6], labels) == 0.75

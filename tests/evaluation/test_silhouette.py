@@ -217,6 +217,7 @@ CASES = {
     "NaN as label": ({"labels": [0, 1, np.nan, 1]}, "labels contains NaN or infinity: row 2"),
     "half a label": ({"labels": [0, 1, 0.5, 1]}, "row 2 has 0.5"),
     "labels of two axes": ({"labels": [[0, 1, 0, 1]]}, "one dimension"),
+    "a list of integers and strings": ({"labels": [0, "a", "a", 1]}, "one kind"),
     "labels of many kinds": ({"labels": np.array([0, "a", None, 1], dtype=object)}, "one kind"),
     "labels of uneven lists": ({"labels": [0, [1, 2], 0, 1]}, "labels .* of different lengths"),
     "a label beyond whole numbers": ({"labels": [0, 1, 1e300, 1]}, "at most 2.*row 2 has 1e.300"),

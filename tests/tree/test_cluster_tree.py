@@ -130,6 +130,31 @@ def test_number_of_threads_changes_nothing(balanced):
     assert same(one.node_costs_, three.node_costs_)
 
 
+MOST_CELLS = np.where(
+    np.random.default_rng(7).random((400, 33)) < 0.6, np.random.default_rng(8).random((400, 33)), 0
+)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+@pytest.mark.parametrize("branching", [3, 16, 20])
+def test_rows_of_most_cells_give_one_tree_at_every_simd_level(
+    monkeypatch, simd, metric, branching, threads_for_little_work
+):
+    model = ClusterTree(branching=branching, max_leaf_size=25, metric=metric, random_state=3)
+    here = model.set_params(n_threads=3).fit(MOST_CELLS).node_centers_
+    monkeypatch.setenv("SPARSECLUSTER_SIMD", "base")
+    assert same(here, model.set_params(n_threads=1).fit(MOST_CELLS).node_centers_)
+
+
+def test_rows_of_most_cells_are_divided_at_nearly_the_lowest_cost():
+    rows = directions(MOST_CELLS)
+    model = ClusterTree(branching=16, max_leaf_size=25, max_iter=50, tol=0, random_state=0)
+    labels = model.fit(rows).labels_
+    scores = rows @ model.node_centers_[model.tree_.leaves].T
+    found = scores[np.arange(400), labels].sum()
+    assert found == pytest.approx(best_total(scores, 25, 25), rel=2e-3)
+
+
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_centers_and_costs_are_those_of_the_rows_of_a_node(metric):
     model = ClusterTree(max_leaf_size=20, branching=4, metric=metric, random_state=0).fit(X)

@@ -25,7 +25,7 @@ COMMANDS = {
 
     The file is read as the training data were: with their vocabulary and weights.""",
     "dbscan": "Find clusters of rows that have many others nearby; the rest is noise.",
-    "choose-k": "Try all numbers of clusters of a range, and recommend one.",
+    "choose-k": "Try every number of clusters in a range, and recommend one.",
     "evaluate": "Judge a clustering by its rows, and by the true labels where they are known.",
     "neighbors": "Find the nearest rows of each row, or all within a radius.",
     "convert": """Write the rows of a file into a store: memory-mapped, for data larger than memory.

@@ -46,7 +46,7 @@ def choose_k(
     preparing: Preparing = Preparing(),
     running: Running = Running(),
 ) -> None:
-    """Try all numbers of clusters of a range, and recommend one, with its reason and its doubt.
+    """Try every number of clusters in a range, and recommend one: why, and what speaks against it.
 
     Parameters
     ----------
@@ -56,27 +56,28 @@ def choose_k(
     least
         The smallest number of clusters to try.
     most
-        The largest one.
+        The largest number of clusters to try.
     step
-        From one number to the next.
+        Difference between one number and the next.
     metric
-        With cosine only the direction of a row counts.
+        How rows are compared; with cosine by their direction alone.
     zero_rows
-        With cosine, what to do with rows that are zero: refuse them, or put them into cluster 0.
+        With cosine, what to do with rows of zeros: refuse them, or put them into cluster 0.
     resamples
-        Samples of the rows that are clustered too, to see whether the same clusters come back.
+        How many samples of the rows to cluster as well, to see whether the same clusters come back.
+        0 for none.
     seed
         The random state: the same seed gives the same clusters.
     memory_limit
         Memory beyond the data, like 2GB; by default half of what is free.
     checkpoint
-        A folder that keeps the state, so that the search resumes there if it was killed.
+        A folder that keeps the state of the search, so that it can resume after it was killed.
     every
         Seconds (or 90s, 5m, 1h) between two checkpoints.
     model
-        Write a model of the recommended number of clusters, as fit does.
+        Write a model with the recommended number of clusters, as fit does.
     table
-        Write the table to this .csv file.
+        Write the measures of every number that was tried to this .csv file.
     plot
         Draw cost, silhouette and stability against K: .png, .svg or .pdf. Needs matplotlib.
     """

@@ -47,14 +47,14 @@ def evaluate(
         The cluster of each row: a file that fit or predict wrote (.npy, .csv, .txt, .parquet). Rows
         labelled -1 are noise, and left out.
     model
-        Judge the clusters that this model gives the rows, instead; they are read as its training
-        data were.
+        Judge the clusters that this model assigns the rows to, instead; the rows are read as its
+        training data were.
     true
         A file with the true label of each row; by default the labels of the data, if they have one
         per row.
     metric
-        By cosine, or by squared Euclidean distance; by default as the model was fitted, else by
-        cosine.
+        How rows are compared: by cosine or by squared Euclidean distance; by default as the model
+        was fitted, without a model by cosine.
     weights
         A .npy file with the weight of each row.
     memory_limit

@@ -59,27 +59,28 @@ def tree(
         A store, a file as convert takes it, several files, a pattern in quotes ('part-*.csv'), a
         folder of files, or - for standard input. Files are read into memory.
     branching
-        Most children of a node.
+        Largest number of children per node.
     max_leaf_size
-        Most rows of a leaf.
+        Largest number of rows per leaf.
     min_leaf_size
-        Fewest rows of a leaf.
+        Smallest number of rows per leaf.
     balanced
-        Let the sizes of siblings differ by one row at most, or leave rows with the nearest center.
+        Keep the sizes of siblings within one row of each other, or leave each row with the nearest
+        center.
     metric
-        What rows are compared by.
+        How rows are compared; with cosine by their direction alone.
     zero_rows
-        With cosine, what to do with rows that are zero: refuse them, or put them anywhere.
+        With cosine, what to do with rows of zeros: refuse them, or put them anywhere.
     runs
-        Runs per node, of which the one of the lowest cost is kept.
+        Runs per node; the one with the lowest cost is kept.
     max_iter
-        Most iterations of a run.
+        Largest number of iterations per run.
     tol
-        End a run when an iteration lowers its cost by no more than this share of it.
+        End a run when an iteration lowers its cost by no more than this fraction.
     seed
         The random state: the same seed gives the same tree.
     memory_limit
-        Most memory for scores and tables of a node, like 2GB; by default half of what is free.
+        Memory for the scores and tables of a node, like 2GB; by default half of what is free.
     model
         Write the model to this file, for predict, report and inspect.
     labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,6 +169,8 @@ def check_labels(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndar
         ) from None
     if given.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got the shape {given.shape}.")
+    if given.dtype.kind == "O" and all(isinstance(one, Integral) for one in given):
+        given = np.array([int(one) for one in given], dtype=np.int64)
     if given.dtype.kind == "f":
         if not np.all(np.isfinite(given)):
             raise ValueError(f"{name} contains NaN or infinity: row {_first(~np.isfinite(given))}.")
@@ -180,7 +183,7 @@ def check_labels(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndar
         given = given.astype(np.int64)
     if given.dtype.kind not in "biuUSO":
         raise ValueError(f"{name} must be integers or strings, got {given.dtype}.")
-    if given.dtype.kind == "O" and not all(isinstance(one, str) for one in given):
+    if given.dtype.kind in "OUS" and not _all_strings(given, labels):
         raise ValueError(f"{name} must be integers or strings, and they are not all of one kind.")
     if given.dtype.kind == "O":
         given = given.astype(str)
@@ -213,6 +216,15 @@ def check_count(
             f"Every row is a cluster of its own{told}: there is nothing to compare. At least one "
             f"cluster with two rows is needed."
         )
+
+
+def _all_strings(array: np.ndarray, labels: Any) -> bool:
+    """Whether labels that became this array are strings, each of them: of a list that has integers,
+    too, numpy makes strings."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "US":
+        return True
+    kind = bytes if array.dtype.kind == "S" else str
+    return all(isinstance(one, kind) for one in labels)
 
 
 def _first(found: np.ndarray) -> int:

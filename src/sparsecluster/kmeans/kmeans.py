@@ -63,12 +63,12 @@ class KMeans(OnWorkers, MergingEstimator):
         center by center, and "elkan-rows", in the original order, keep a float per row and cluster.
         "block-max" rules out blocks of centers by their largest values, where X is not negative.
     size_min : int or None, default=None
-        Fewest rows of a cluster in `labels_`; with either bound at least 1. With bounds, of all
-        ways to share the rows out within them each iteration takes one of the lowest cost.
-        Weights count in the cost; in the sizes a row is a row.
-        `algorithm` has to be "auto". `predict` does not keep the bounds: it gives nearest centers.
+        Smallest number of rows in a cluster; 1 where only `size_max` is given. Of all ways to
+        assign the rows within the bounds, each iteration takes one of the lowest cost. Weights
+        count in the cost, not in the sizes. `algorithm` has to be "auto". The bounds hold for
+        `labels_`; `predict` gives the nearest centers.
     size_max : int or None, default=None
-        Most rows of a cluster in `labels_`.
+        Largest number of rows in a cluster.
     refine : {"first-variation"} or None, default=None
         What to do when a run has settled: "first-variation" moves single rows while that lowers the
         cost. It counts how both centers follow, in turns with further iterations: a lower cost for

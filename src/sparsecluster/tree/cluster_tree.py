@@ -65,11 +65,11 @@ class ClusterTree(ClusterMixin, TreeForms):
     Parameters
     ----------
     branching : int, default=16
-        Most children of a node.
+        Largest number of children per node.
     max_leaf_size : int, default=100
-        Most rows of a leaf; nodes with more are split.
+        Largest number of rows per leaf; larger nodes are split.
     min_leaf_size : int, default=1
-        Fewest rows of a leaf.
+        Smallest number of rows per leaf.
     balanced : bool, default=True
         Whether the sizes of siblings differ by one row at most. The tree then has about as few
         leaves as `max_leaf_size` allows, and rows are divided among the children of a node so that

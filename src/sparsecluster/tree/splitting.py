@@ -181,7 +181,8 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
         ends_before = np.cumsum(sizes[inner]) - sizes[inner]
         begin = np.repeat(begin[inner] - ends_before, n_children)
         begin += np.cumsum(of_children) - of_children
-        seeds = child_seeds(seeds[inner], n_children)
+        if of_children.max() > plan.max_leaf_size:
+            seeds = child_seeds(seeds[inner], n_children)
         parents.append(np.repeat(n_nodes + inner, n_children))
         n_nodes += len(sizes)
         sizes = of_children
