@@ -73,8 +73,11 @@ int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin,
 
 // A value times the scale of an index. Powers of two within these bounds have no need of float64.
 inline bool scales_in_float(double scale) { return scale > 0x1p-100 && scale < 0x1p100; }
-inline float scaled(float value, float scale) { return value * scale; }
-inline float scaled(auto value, double scale) { return float(double(value) * scale); }
+template <class V, class Scale>
+float scaled(V value, Scale scale) {
+    if constexpr (std::is_same_v<V, float> && std::is_same_v<Scale, float>) return value * scale;
+    return float(double(value) * double(scale));
+}
 
 // Appends the entries of a row to those of the head and of the tail: they are written to both, and kept in one of them or
 // in none, because the kind of a feature is hard to predict.

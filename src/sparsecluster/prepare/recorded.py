@@ -8,7 +8,6 @@ that follows (checks, counts, vocabularies, the store) is what it would be witho
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -22,10 +21,11 @@ import numpy as np
 from sparsecluster.formats.inputs import Inputs
 from sparsecluster.formats.registry import open_source
 from sparsecluster.formats.several import SeveralSource
-from sparsecluster.formats.source import Block, ReadError, Source
+from sparsecluster.formats.source import Block, Labels, ReadError, Source
 from sparsecluster.prepare.matching import moved
 from sparsecluster.run.dask import open_executor
 from sparsecluster.run.session import Executor
+from sparsecluster.storage.tensors import Packer, TensorFile, unpack, write_tensors
 
 TOLD = "told"  # file of a recording with what is known at its end
 COLUMN_BASES = (0, 1)  # that files count columns from
@@ -37,13 +37,13 @@ class Told:
     """What a reader said beside its blocks."""
 
     n_blocks: int
-    early: tuple[int, Any] | None  #: number and names of columns, as told before the first block
+    early: list[Any]  #: number and names of columns, if they were told before the first block
     n_features: int | None
     first_column: int
     feature_names: Any  #: an array, or None
     column_order: Any
     n_labels: int | None
-    options: dict[int, dict[str, Any]]  #: that were found, by what columns count from
+    options: list[dict[str, Any]]  #: that were found, by what columns count from
 
 
 # --- on the workers ------------------------------------------------------------------------------
@@ -89,25 +89,27 @@ class ReadingPart:
 
 def write_recording(source: Source, folder: Path) -> None:
     """Read a source into files."""
-    early: list[tuple[int, Any]] = []
+    early: list[Any] = []
 
     def hear() -> None:
-        assert source.n_features is not None
-        early.append((source.n_features, source.feature_names))
+        early[:] = source.n_features, source.feature_names
 
     source.on_columns = hear
     n_blocks = 0
     for block in source.blocks():
-        with (folder / str(n_blocks)).open("wb") as file:
-            pickle.dump((block, source.first_column), file, protocol=5)
+        labels = None if block.labels is None else vars(block.labels)
+        write_values(
+            folder / str(n_blocks),
+            vars(block) | {"labels": labels, "first_column": source.first_column},
+        )
         n_blocks += 1
-    first_column, options = source.first_column, {}
+    first_column, options = source.first_column, []
     for base in COLUMN_BASES:
         source.first_column = base
-        options[base] = source.options_found()
+        options.append(source.options_found())
     told = Told(
         n_blocks=n_blocks,
-        early=early[0] if early else None,
+        early=early,
         n_features=source.n_features,
         first_column=first_column,
         feature_names=source.feature_names,
@@ -115,7 +117,26 @@ def write_recording(source: Source, folder: Path) -> None:
         n_labels=source.n_labels,
         options=options,
     )
-    (folder / TOLD).write_bytes(pickle.dumps(told))
+    write_values(folder / TOLD, vars(told))
+
+
+def write_values(path: Path, values: dict[str, Any]) -> None:
+    """Values and arrays in a file that holds no code."""
+    packer = Packer()
+    document = packer.pack(values, "recorded")
+    path.touch()
+    write_tensors(path, {"values": document}, packer.tensors)
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """What was written, with arrays of str as such."""
+    file = TensorFile(path, mmap=False)
+    return unpack(file.document["values"], file.tensors(verify=True))
+
+
+def names_in(value: Any) -> np.ndarray | None:
+    """Names that were read, as an array of str; None where there are none."""
+    return None if value is None else np.asarray(value)
 
 
 # --- here ----------------------------------------------------------------------------------------
@@ -127,19 +148,25 @@ class Recorded(Source):
     def __init__(self, path: Path, folder: Path) -> None:
         super().__init__(path)
         self._folder = folder
-        self.told: Told = pickle.loads((folder / TOLD).read_bytes())
+        values = read_values(folder / TOLD)
+        self.told = Told(**values | {"feature_names": names_in(values["feature_names"])})
 
     def options_found(self) -> dict[str, Any]:
         return self.told.options[self.first_column]
 
     def blocks(self) -> Iterator[Block]:
         told = self.told
-        if told.early is not None:
-            self.tell_columns(*told.early)
+        if told.early:
+            n_features, names = told.early
+            self.tell_columns(n_features, names_in(names))
         for number in range(told.n_blocks):
-            with (self._folder / str(number)).open("rb") as file:
-                block, self.first_column = pickle.load(file)
-            yield block
+            values = read_values(self._folder / str(number))
+            self.first_column = values.pop("first_column")
+            labels = values.pop("labels")
+            yield Block(
+                **values | {"ids": names_in(values["ids"])},
+                labels=None if labels is None else Labels(**labels),
+            )
         self.n_features, self.feature_names = told.n_features, told.feature_names
         self.first_column, self.column_order = told.first_column, told.column_order
         self.n_labels = told.n_labels
