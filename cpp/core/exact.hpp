@@ -61,7 +61,7 @@ inline Row<double, int32_t> as_row(const Center& center) {
     return {center.features.data(), center.values.data(), center.size()};
 }
 
-// |a - b|^2. Centers that moved have most features in common: that they have is what the loop is made for.
+// |a - b|^2, made for centers that have most features in common, as those have that moved a little.
 inline double shift2(const Center& a, const Center& b) {
     const int64_t n_a = a.size(), n_b = b.size();
     int64_t pa = 0, pb = 0;

@@ -197,38 +197,39 @@ private:
 
         std::atomic<int64_t> moved{0};
         std::vector<std::vector<int64_t>> open(std::max(options_.n_threads, 1));
-        scan<true>(rows_, index, nullptr, known, options_.n_threads, scratches_,
-             [&](const Scanned& found, const auto&, int thread) {
-                 const int64_t i = found.row;
-                 const double best = found.top.best, error = found.error;
-                 const double own_low = double(scores_.own[i]) - scores_.error[i], own_high = double(scores_.own[i]) + scores_.error[i];
-                 const bool own_stayed = local[labels[i]] < 0;
-                 if (own_stayed && best + error < own_low) {
-                     scores_.other[i] = std::max(scores_.other[i], next_above(best + error));
-                     return;
-                 }
-                 Scanned scanned = found;
-                 scanned.top = index.simd->top2(found.scores, index.stride);
-                 bool wins;
-                 if (own_stayed) {
-                     wins = best - error > own_high;
-                     if (wins && scanned.certain()) scores_.other[i] = std::max(scores_.other[i], next_above(own_high));
-                 } else {
-                     // A comparison with NaN, a forgotten row, is false.
-                     wins = best - error > scores_.other[i] && own_low == own_low;
-                 }
-                 if (!wins || !scanned.certain()) {
-                     open[thread].push_back(i);
-                     return;
-                 }
-                 const int32_t label = index.ids[scanned.top.index];
-                 scores_.own[i] = scanned.top.best;
-                 scores_.error[i] = next_above(error);
-                 scores_.other[i] = std::max(scores_.other[i], next_above(scanned.top.second + error));
-                 if (labels[i] == label) return;
-                 labels[i] = label;
-                 moved.fetch_add(1, std::memory_order_relaxed);
-             });
+        const auto decide_row = [&](const Scanned& found, const auto&, int thread) {
+            const int64_t i = found.row;
+            const double best = found.top.best, error = found.error;
+            const double own_low = double(scores_.own[i]) - scores_.error[i];
+            const double own_high = double(scores_.own[i]) + scores_.error[i];
+            const bool own_stayed = local[labels[i]] < 0;
+            if (own_stayed && best + error < own_low) {
+                scores_.other[i] = std::max(scores_.other[i], next_above(best + error));
+                return;
+            }
+            Scanned scanned = found;
+            scanned.top = index.simd->top2(found.scores, index.stride);
+            bool wins;
+            if (own_stayed) {
+                wins = best - error > own_high;
+                if (wins && scanned.certain()) scores_.other[i] = std::max(scores_.other[i], next_above(own_high));
+            } else {
+                // A comparison with NaN, a forgotten row, is false.
+                wins = best - error > scores_.other[i] && own_low == own_low;
+            }
+            if (!wins || !scanned.certain()) {
+                open[thread].push_back(i);
+                return;
+            }
+            const int32_t label = index.ids[scanned.top.index];
+            scores_.own[i] = scanned.top.best;
+            scores_.error[i] = next_above(error);
+            scores_.other[i] = std::max(scores_.other[i], next_above(scanned.top.second + error));
+            if (labels[i] == label) return;
+            labels[i] = label;
+            moved.fetch_add(1, std::memory_order_relaxed);
+        };
+        scan<true>(rows_, index, nullptr, known, options_.n_threads, scratches_, decide_row);
 
         std::vector<int64_t> ids;
         for (const auto& part : open) ids.insert(ids.end(), part.begin(), part.end());

@@ -32,6 +32,7 @@ void BlockScan::arrange(const Centers& centers, const std::vector<int32_t>& move
     n_groups_ = (int64_t(order_.size()) + kGroup - 1) / kGroup;
     longest_ = 0;
     for (const Center& center : centers.items) longest_ = std::max(longest_, std::sqrt(center.norm2) * scale_);
+    direct_limit_ = direct_limit(rows_.nnz());
     maxima_.build(centers, order_, kBlock, scale_, options_.n_threads);
     scratches_.resize(std::max(options_.n_threads, 1));
 }
@@ -41,14 +42,17 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
     const int64_t n = scores_.size();
     found_.assign(n, Found());
     // First a row's own group, whose best is what others have to reach.
-    const Pairs near = list_pairs(0, n, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
-        for (int64_t i = from; i < to; ++i)
-            if (group_of(labels[i]) >= 0) add(i, group_of(labels[i]));
-    });
-    look_into(near, centers, labels);
-    stats.distances = int64_t(near.groups.size()) * kGroup;
+    {
+        const Pairs near = list_pairs(0, n, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
+            for (int64_t i = from; i < to; ++i)
+                if (group_of(labels[i]) >= 0) add(i, group_of(labels[i]));
+        });
+        look_into(near, centers, labels);
+        stats.distances = int64_t(near.groups.size()) * kGroup;
+    }
     for (int64_t begin = 0; begin < n; begin += rows_of_part())
         look_further(begin, std::min(n, begin + rows_of_part()), centers, labels, doubtful, stats);
+    std::vector<Found>().swap(found_);
     return stats;
 }
 
@@ -107,7 +111,7 @@ void BlockScan::visit_groups_of(int64_t n_reaching, const Scratch& scratch, cons
 
 void BlockScan::index_group(int64_t group, const Centers& centers, int n_threads) {
     const auto first = order_.begin() + group * kGroup;
-    const IndexLimits limits{options_.head_limit, direct_limit(rows_.nnz())};
+    const IndexLimits limits{options_.head_limit, direct_limit_};
     index_.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, limits, n_threads);
 }
 

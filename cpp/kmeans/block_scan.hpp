@@ -107,6 +107,7 @@ private:
     bool all_ = true;  // whether all centers count, not only those that moved
     double open_groups_ = 0;  // per row, as a sample of rows had it
     int64_t n_groups_ = 0;
+    int64_t direct_limit_ = 0;               // bytes for the table of a group
     double longest_ = 0;                     // of the centers, scaled
     std::vector<int32_t> order_, position_;  // centers that count, by group; where each is there, or -1
     BlockMaxima maxima_;

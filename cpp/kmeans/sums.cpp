@@ -300,8 +300,6 @@ std::pair<double, Center> RowSums::sum_anew(const View& view, const Changes& mem
     return {total, std::move(mean)};
 }
 
-// --- both ---
-
 UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads) {
     UpdateStats stats;
     stats.shift.assign(size(), 0.0);
@@ -336,6 +334,7 @@ void Sums::give_back(int64_t moved, int64_t nnz) const {
     if (much || rows_.rows_.streamed()) sparsecluster::give_back();
 }
 
+// These sums depend on the order of the rows, which are added in one go.
 void Sums::sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats) {
     const RowSums::Changes changes = rows_.take_changes(labels, 0, n_rows, stats.moved);
     rows_.will_need(changes, 0, n_rows);

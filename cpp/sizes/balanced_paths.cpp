@@ -125,6 +125,14 @@ void BalancedAssigner<T>::move_cheapest(const Goal& goal) {
             if (a != b && goal.source[a] && goal.sink[b] && loser_[a * k_ + b] >= 0 &&
                 (from < 0 || loss_[a * k_ + b] < loss_[from * k_ + to]))
                 from = a, to = b;
+    // No loss is a number where scores are not: then any row will do.
+    if (from < 0) {
+        for (int c = 0; c < k_; ++c) {
+            if (from < 0 && goal.source[c]) from = c;
+            if (to < 0 && goal.sink[c] && c != from) to = c;
+        }
+        return move_loser(members_[from].front(), to);
+    }
     move_loser(loser_[from * k_ + to], to);
 }
 

@@ -63,7 +63,8 @@ template <class T, int Width>
     const T most = reduced<true, T, Width>(largest);
     const Numbers equal = largest == Values{} + most;
     at = equal ? at + lane : Numbers{} + Whole(INT32_MAX);
-    *label = int32_t(reduced<false, Whole, Width>(at));
+    const Whole found = reduced<false, Whole, Width>(at);
+    *label = found < stride ? int32_t(found) : 0;  // of what is not a number none is the largest
     *best = most;
 }
 

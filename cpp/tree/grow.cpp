@@ -60,16 +60,6 @@ std::vector<double> TreeGrower::sum_rows() const {
     return total;
 }
 
-// The same from the children of the root.
-std::vector<double> TreeGrower::sum_children(const Split& split) const {
-    std::vector<double> total(rows_.n_features(), 0.0);
-    for (size_t c = 0; c < split.centers.size(); ++c) {
-        const Center& center = split.centers[c];
-        for (int64_t e = 0; e < center.size(); ++e) total[center.features[e]] += center.values[e] * split.divisors[c];
-    }
-    return total;
-}
-
 // The center of all rows, and their cost.
 void TreeGrower::set_root(const std::vector<double>& total) {
     const double* const weights = options_.weights;
@@ -96,6 +86,7 @@ void TreeGrower::need_root() {
 TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding bounding,
                                        const std::function<void(int64_t)>& on_rows) {
     const TeamScope team(options_.n_threads);
+    need_root();
     std::vector<NodeTask> tasks;
     for (const Node& node : nodes)
         tasks.push_back({order_.data() + node.first, node.n_rows, node.n_children, bounding, node.bounds, node.seed});
@@ -107,8 +98,6 @@ TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding 
         split.labels = {};
         splits[node] = std::move(split);
     });
-    // With bounds centers are those of all rows of the children.
-    if (centers_.empty()) set_root(bounding == Bounding::always ? sum_children(splits.at(0)) : sum_rows());
     Children all;
     for (size_t t = 0; t < nodes.size(); ++t) {
         all.n_children.push_back(int32_t(splits[t].centers.size()));

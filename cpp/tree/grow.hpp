@@ -46,7 +46,6 @@ public:
 
 private:
     std::vector<double> sum_rows() const;
-    std::vector<double> sum_children(const Split& split) const;
     void set_root(const std::vector<double>& total);
     void need_root();
 

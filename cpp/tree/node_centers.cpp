@@ -69,16 +69,10 @@ void NodeCenters<V>::find_one(const NodePoints<V>& points, int c, Scratch& own) 
     }
     center.compute_norm();
     norms2[c] = center.norm2, weights[c] = weight;
-    const double by = divisor(points, c);
-    if (by == 1) return;
-    for (double& value : center.values) value /= by;
+    const double divisor = points.unit ? std::sqrt(norms2[c]) : weight;
+    if (!(divisor > 0)) return;
+    for (double& value : center.values) value /= divisor;
     center.compute_norm();
-}
-
-template <class V>
-double NodeCenters<V>::divisor(const NodePoints<V>& points, int c) const {
-    const double found = points.unit ? std::sqrt(norms2[c]) : weights[c];
-    return found > 0 ? found : 1.0;
 }
 
 template <class V>

@@ -19,8 +19,6 @@ public:
     void find(const NodePoints<V>& points, const std::vector<int32_t>& labels, int k);
     // Per cluster, where centers are those of these labels and the sums keep the digits; else empty.
     std::vector<double> costs_from_sums(const NodePoints<V>& points, const std::vector<int32_t>& labels) const;
-    // What the sum of the rows of a cluster was divided by to make its center.
-    double divisor(const NodePoints<V>& points, int c) const;
     // Row by row, whatever the labels.
     std::vector<double> costs_of_rows(const NodePoints<V>& points, const std::vector<int32_t>& labels) const;
 

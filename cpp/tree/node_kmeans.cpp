@@ -88,12 +88,21 @@ void NodeKMeans<V>::load(const int32_t* ids, int64_t n) {
     bounds_.most = std::max(int64_t(double(bounds_.most) * share) + 1, n / task_->n_children + 1);
 }
 
+// Whether float32 holds the squares of the rows, and of sums of them all.
+template <class V>
+bool NodeKMeans<V>::float_holds() const {
+    constexpr double kLeast = 0x1p-80, kMost = 0x1p80;
+    double most = 0;
+    for (int64_t i = 0; i < task_->n_rows; ++i) most = std::max(most, all_rows_->norm2()[task_->rows[i]]);
+    return most == 0 || (most > kLeast && most * double(task_->n_rows) * double(task_->n_rows) < kMost);
+}
+
 template <class V>
 Split NodeKMeans<V>::run(uint64_t seed) {
     SeededRandom random(seed);
-    precise_ = !task_->bounded();
+    precise_ = !task_->bounded() || !float_holds();
     if (!sample_.empty()) load(sample_.data(), int64_t(sample_.size()));
-    quantized_ = task_->bounded() && quantized_rows_.load(points_);
+    quantized_ = !precise_ && quantized_rows_.load(points_);
     const QuantizedRows* const quantized = quantized_ ? &quantized_rows_ : nullptr;
     start_at(seeds_.draw(points_, quantized, task_->n_children, options_->plus_plus, task_->bounded(), random));
     n_iter_ = 0, converged_ = k_ == 1;
@@ -403,7 +412,6 @@ Split NodeKMeans<V>::finished() {
         number[c] = int32_t(split.centers.size());
         for (int32_t& feature : found_.centers[c].features) feature = points_.rows.column(feature);
         split.centers.push_back(std::move(found_.centers[c]));
-        split.divisors.push_back(found_.divisor(points_, c));
         split.costs.push_back(costs[c]);
     }
     split.labels.resize(points_.size());

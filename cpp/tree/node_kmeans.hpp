@@ -39,6 +39,7 @@ private:
 
     Split split_once(const NodeTask& task);
     void load(const int32_t* ids, int64_t n);
+    bool float_holds() const;
     Split run(uint64_t seed);
     void iterate_freely();
     void iterate_within_bounds();

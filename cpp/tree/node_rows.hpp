@@ -58,6 +58,18 @@ public:
     int64_t size() const { return n_; }
     int64_t n_entries() const { return n_entries_; }
     int64_t n_columns() const { return n_columns_; }
+    int64_t n_declared() const { return rows_->n_columns(); }  // columns of the matrix, with those that are left out
+    int64_t n_nonzero() const {
+        if (copied_) return begin_[n_];
+        int64_t found = 0;
+        with_matrix([&](const auto& matrix) {
+            for (int64_t i = 0; i < n_; ++i) {
+                const auto row = matrix.row(ids_[i]);
+                for (int64_t e = 0; e < row.size; ++e) found += row.values[e] != 0;
+            }
+        });
+        return found;
+    }
     int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
     // Of a column that occurs.
     int32_t local(int32_t column) const { return copied_ && renumbered_ ? numbers_[column] : column; }

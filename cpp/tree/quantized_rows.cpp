@@ -70,8 +70,10 @@ template <class V>
 bool QuantizedRows::load(const NodePoints<V>& points) {
     n_ = points.size(), n_columns_ = points.rows.n_columns(), stride_ = (n_columns_ + 1) / 2 * 2;
     summed_.clear();
-    if (!points.weights.empty() || n_ > kMostRows || n_ * stride_ > kMostCells ||
-        n_ * stride_ > kCellsPerEntry * points.rows.n_entries())
+    // By what the matrix holds, not by how: zeros that are stored and columns that are left out do not count.
+    const int64_t n_cells = n_ * points.rows.n_declared();
+    if (!points.weights.empty() || n_ > kMostRows || n_cells > kMostCells ||
+        n_cells > kCellsPerEntry * points.rows.n_entries() || n_cells > kCellsPerEntry * points.rows.n_nonzero())
         return false;
     double most = 0;
     for (int64_t i = 0; i < n_; ++i) most = std::max(most, points.rows.norm2(i));
@@ -120,7 +122,7 @@ void QuantizedRows::scores(int64_t first, int64_t n, float* out) const {
     constexpr int64_t kRows = 64;
     static thread_local std::vector<int32_t> products;
     products.resize(kRows * padded_);
-    const float unit = 1 / (scale_ * center_scale_);
+    const auto unit = float(1 / (double(scale_) * double(center_scale_)));
     for (int64_t begin = 0; begin < n; begin += kRows) {
         const int64_t some = std::min(kRows, n - begin);
         kernels_->pair_products(row(first + begin), stride_, some, stride_ / 2, centers_.get(), padded_, products.data());

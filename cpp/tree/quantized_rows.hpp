@@ -1,4 +1,4 @@
-// The rows of a node that stores most of its cells, as 16-bit numbers in full rows: for centers on the way and for
+// The rows of a node with at least a quarter of its cells filled, as 16-bit numbers in full rows: for centers on the way and for
 // scores, which need little precision. All sums are of whole numbers, so that neither threads nor SIMD change a bit. Products of
 // pairs of columns take one instruction, a row of sums takes no search for columns, and all is half as large as float32.
 #pragma once
@@ -15,8 +15,8 @@ namespace sparsecluster {
 
 class QuantizedRows {
 public:
-    // False, and nothing is done, where rows are sparse, many, weighted, or so unlike in length that 16 bits would lose
-    // the short ones.
+    // False where rows are sparse, many, weighted, or so unlike in length that 16 bits would lose the short ones. Squares of
+    // their norms are to be numbers that float32 holds.
     template <class V>
     bool load(const NodePoints<V>& points);
 

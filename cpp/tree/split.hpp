@@ -43,7 +43,6 @@ struct Split {
     std::vector<int32_t> labels;   // per row of the node: its child
     std::vector<Center> centers;   // per child, in the columns of the matrix
     std::vector<double> costs;     // per child: weighted sum of squared distances to the center
-    std::vector<double> divisors;  // per child: what the sum of its rows was divided by to make the center
     int n_iter = 0;
     bool converged = false;
 };

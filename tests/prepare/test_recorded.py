@@ -101,6 +101,27 @@ def test_store_is_read_here(tmp_path):
     assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
 
 
+@pytest.mark.parametrize("as_list", [False, True], ids=["pattern", "list"])
+def test_names_of_files_are_those_below_the_folder_of_all(tmp_path, monkeypatch, as_list):
+    for folder in ("x", "y"):
+        (tmp_path / "d" / folder).mkdir(parents=True)
+        for number in range(3):
+            (tmp_path / "d" / folder / f"{number}.txt").write_text(f"{folder} {WORDS[number]}")
+    monkeypatch.chdir(tmp_path)
+    files = sorted((tmp_path / "d").glob("*/*.txt")) if as_list else "d/*/*.txt"
+    convert(files, "here.store", format="texts")
+    convert(files, "there.store", format="texts", executor=LocalExecutor(3))
+    assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
+    assert list(open_store("there.store").ids)[:2] == ["x/0.txt", "x/1.txt"]
+
+
+def test_missing_folder_is_said_as_without_workers(tmp_path):
+    (tmp_path / "a.svm").write_text("0 1:1\n")
+    for executor in (None, LocalExecutor(2)):
+        with pytest.raises(OSError, match=r"There is no folder .*nodir"):
+            convert(tmp_path / "a.svm", tmp_path / "nodir" / "o.store", executor=executor)
+
+
 def test_nothing_is_left_beside_the_store(tmp_path):
     path = files_of(tmp_path, "txt")
     before = set(os.listdir(tmp_path))

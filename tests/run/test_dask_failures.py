@@ -18,10 +18,11 @@ from support.machines import (
 )
 
 from sparsecluster import KMeans
+from sparsecluster.rows.errors import WorkersLost
 from sparsecluster.run import dask as run_dask
 from sparsecluster.run import dask_session
 from sparsecluster.run.dask import DaskExecutor, dask_executor
-from sparsecluster.run.dask_session import DaskSession, WorkersLost
+from sparsecluster.run.dask_session import DaskSession
 
 distributed = pytest.importorskip("distributed")
 X = sparse_rows()

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from support.machines import (
     ForgetfulExecutor,
+    Loses,
+    LosingExecutor,
     assert_nothing_left,
     process_ids,
     same_history,
@@ -72,6 +74,17 @@ def test_parts_are_restored_to_the_same_bits(store, setting, n_parts):
     whole = fitted(nested(**given), store)
     parts = nested(executor=ForgetfulExecutor(n_parts), **given)
     assert_same_batches(whole, fitted(parts, store))
+
+
+def test_a_part_that_is_lost_at_any_call_is_restored_to_the_same_bits(store):
+    whole = fitted(nested(max_iter=12), store)
+    methods = Loses.methods = set()
+    fitted(nested(executor=LosingExecutor(3, ""), max_iter=12), store)
+    assert "nest" in methods
+    for method in sorted(methods):
+        parts = fitted(nested(executor=LosingExecutor(3, method), max_iter=12), store)
+        assert np.array_equal(whole.labels_, parts.labels_), method
+        assert whole.inertia_ == parts.inertia_, method
 
 
 def test_zero_rows_change_nothing(tmp_path):

@@ -1,6 +1,7 @@
 """Stores and fits for what is to be the same on any number of workers."""
 
 import os
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -75,3 +76,29 @@ class Forgetful(LocalSession):
 class ForgetfulExecutor(LocalExecutor):
     def session(self, factory, specs):
         return Forgetful(factory, specs, 1)
+
+
+class Loses(LocalSession):
+    """Makes the first part anew before the first call of a method, as if its worker had died."""
+
+    methods: ClassVar[set[str]] = set()  #: all that were called
+    lost_at = ""
+
+    def _called(self, call):
+        self.methods.add(call.method)
+        if call.method == self.lost_at:
+            self.lost_at = ""
+            self._parts[0] = self._factory(self._specs[0], 1)
+            self._parts[0].restore(self.recipe_of(0))
+        return super()._called(call)
+
+
+class LosingExecutor(LocalExecutor):
+    def __init__(self, n_workers, lost_at):
+        super().__init__(n_workers)
+        self.lost_at = lost_at
+
+    def session(self, factory, specs):
+        session = Loses(factory, specs, 1)
+        session.lost_at = self.lost_at
+        return session

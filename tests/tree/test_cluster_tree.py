@@ -415,3 +415,42 @@ def test_label_tree_of_instances(tmp_path):
     model.save(tmp_path / "tree")
     loaded = load_model(tmp_path / "tree").cluster_chain()
     assert same(loaded[-1].toarray(), model.cluster_chain()[-1].toarray())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1e9, 1e18, 1e100])
+def test_balanced_trees_do_not_depend_on_the_unit_of_the_values(size, weighted):
+    rng = np.random.default_rng(0)
+    blobs = 10.0 * rng.integers(0, 2, (400, 3)) + rng.random((400, 3))
+    weights = np.ones(400) if weighted else None
+    given = {"branching": 4, "max_leaf_size": 50, "metric": "euclidean", "random_state": 0}
+    costs = []
+    for unit in (1.0, size):
+        tree = ClusterTree(**given).fit(unit * blobs, sample_weight=weights)
+        labels = tree.labels_
+        assert np.bincount(labels).max() <= 50
+        middle = np.array([blobs[labels == leaf].mean(axis=0) for leaf in range(tree.n_leaves_)])
+        costs.append(np.sum((blobs - middle[labels]) ** 2))
+    assert costs[1] < 1.1 * costs[0]
+
+
+@pytest.mark.parametrize("density", [0.15, 0.2, 0.3, 0.6])
+def test_trees_of_dense_and_sparse_rows_are_the_same(density):
+    rng = np.random.default_rng(1)
+    X = rng.random((600, 64)) * (rng.random((600, 64)) < density)
+    stored_zeros = sp.csr_array(np.ones_like(X))
+    stored_zeros.data[:] = X.ravel()
+    found = [
+        ClusterTree(branching=4, max_leaf_size=40, random_state=0).fit(rows).labels_
+        for rows in (X, sp.csr_array(X), stored_zeros)
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_columns_that_sum_to_zero_are_not_in_the_root():
+    rng = np.random.default_rng(2)
+    half = rng.normal(size=(300, 8))
+    X = np.round(np.vstack([half, -half]) * 64) / 64
+    tree = ClusterTree(branching=4, max_leaf_size=80, metric="euclidean", random_state=0).fit(X)
+    assert not np.any(tree.node_centers_[0])

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from sparsecluster.cli.screen import Output
 from sparsecluster.cli.words import in_options, system_error
+from sparsecluster.rows.errors import WorkersLost
 
 # A command is imported when it is run or asked for its help, because it has the options of all
 # readers. Until then this is all that is known of it.
@@ -119,6 +120,8 @@ def _ending(error: Exception) -> tuple[int, str] | None:
         return MISTAKE, _mistaken(error)
     if isinstance(error, ValueError | ImportError):
         return MISTAKE, in_options(str(error))
+    if isinstance(error, WorkersLost):
+        return FAILURE, in_options(str(error))
     if isinstance(error, MemoryError):
         return FAILURE, "out of memory: convert the data to a store, or lower --memory-limit"
     if isinstance(error, OSError):

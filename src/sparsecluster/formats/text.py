@@ -277,12 +277,17 @@ class LinesSource(TextSource):
 class FilesSource(TextSource):
     """One document per file; the names of the files, below the folder that all are in, are ids."""
 
+    @property
+    def folder(self) -> Path:
+        """The folder that all files are in."""
+        if self.path.is_dir():
+            return self.path.absolute()
+        return Path(os.path.commonpath([file.absolute().parent for file in self.files]))
+
     def _documents(self, stream: FileStream) -> Iterator[Document]:
-        path, folder = stream.path.absolute(), self.path.absolute()
-        if not folder.is_dir():
-            folder = Path(os.path.commonpath([file.absolute().parent for file in self.files]))
+        relative = stream.path.absolute().relative_to(self.folder)
         # A name can be any bytes, and ids are text.
-        name = os.fsencode(path.relative_to(folder).as_posix()).decode(errors="replace")
+        name = os.fsencode(relative.as_posix()).decode(errors="replace")
         yield whole_text(stream, self.text.encoding), name
 
 

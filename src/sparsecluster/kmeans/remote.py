@@ -252,8 +252,9 @@ class RemoteRows:
         for some in own_parts(self.cuts, places):
             there = np.argsort(some)
             own.append({"order": there, "numbers": some[there]})
-        self.session.specify(own=own)
+        # In this order: a part that is made anew within the turn must not have the order already.
         self.session.turn("nest", own=own)
+        self.session.specify(own=own)
         self._numbers = [part["numbers"] for part in own]
 
     def in_parts(self, array: np.ndarray) -> list[np.ndarray]:

@@ -95,10 +95,10 @@ def convert(
     check_target(path, out, overwrite)
     check_executor(executor)
     with ExitStack() as opened:
+        folder = opened.enter_context(atomic_folder(out, overwrite=overwrite))
         opening: Opening = open_source
         if executor is not None and not store_at(path):
-            opening = opened.enter_context(recording(executor, out))
-        folder = opened.enter_context(atomic_folder(out, overwrite=overwrite))
+            opening = opened.enter_context(recording(executor, folder))
         show = progress or (lambda share: None)
         conversion = _Conversion(path, folder, n_threads, show, opening)
         if metalabels:

@@ -22,6 +22,7 @@ from sparsecluster.formats.inputs import Inputs
 from sparsecluster.formats.registry import open_source
 from sparsecluster.formats.several import SeveralSource
 from sparsecluster.formats.source import Block, Labels, ReadError, Source
+from sparsecluster.formats.text import FilesSource
 from sparsecluster.prepare.matching import moved
 from sparsecluster.run.dask import open_executor
 from sparsecluster.run.session import Executor
@@ -223,7 +224,10 @@ class Recorder:
         plain = open_source(inputs, format, options, **more)
         groups = self._groups(inputs.files, plain)
         folder = Path(tempfile.mkdtemp(dir=self._folder)).absolute()
-        self._record(groups, {"path": inputs.path, "folder": str(folder), "open": opening})
+        path = inputs.path
+        if isinstance(plain, FilesSource):  # whose ids are names below the folder of all files
+            path = plain.folder
+        self._record(groups, {"path": path, "folder": str(folder), "open": opening})
         recorded = [Recorded(files[0], folder / str(n)) for n, files in enumerate(groups)]
         if plain.terms:
             return RecordedTexts(inputs.path, recorded, more.get("vocabulary"))
@@ -268,12 +272,12 @@ class Recorder:
 
 
 @contextmanager
-def recording(given: Any, beside: Path) -> Iterator[Recorder]:
-    """What opens files by the workers of an executor; recordings are kept beside a path for so
-    long."""
+def recording(given: Any, folder: Path) -> Iterator[Recorder]:
+    """What opens files by the workers of an executor; recordings are kept in a folder below that of
+    the unfinished store, with which they go where this process is killed."""
     with open_executor(given) as executor:
-        folder = Path(tempfile.mkdtemp(prefix=f".{beside.name}-", dir=beside.parent))
+        below = Path(tempfile.mkdtemp(prefix="recordings-", dir=folder))
         try:
-            yield Recorder(executor, folder)
+            yield Recorder(executor, below)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)  # a lost worker may still write there
+            shutil.rmtree(below, ignore_errors=True)  # a lost worker may still write there

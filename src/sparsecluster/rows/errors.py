@@ -14,3 +14,7 @@ class ReadError(SparseClusterError, ValueError):
 def counted(n: float, noun: str, plural: str | None = None) -> str:
     """A number of things: 1 row, 2 rows."""
     return f"{n:,.15g} {noun if n == 1 else plural or noun + 's'}"
+
+
+class WorkersLost(RuntimeError):
+    """There is nobody left to work, or whoever takes a part of the data dies."""

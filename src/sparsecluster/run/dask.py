@@ -10,11 +10,11 @@ from contextlib import closing, contextmanager, suppress
 from numbers import Integral
 from typing import Any
 
+from sparsecluster.rows.errors import WorkersLost
 from sparsecluster.run.dask_session import (
     LOOK_SECONDS,
     WORKER_SECONDS,
     DaskSession,
-    WorkersLost,
     await_tasks,
     everywhere,
     living,

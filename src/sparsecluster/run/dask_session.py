@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sparsecluster.rows.errors import counted
+from sparsecluster.rows.errors import WorkersLost, counted
 from sparsecluster.run.history import Machines
 from sparsecluster.run.session import Call, Factory, Session
 from sparsecluster.run.worker import (
@@ -43,10 +43,6 @@ LOOK_SECONDS = 0.5  # between two looks at which workers are alive
 FAN_IN = 8
 MOST_LOSSES = 8  # of workers that had the same call of a part
 SUSPICIOUS = 3  # losses after which a part is called while no other is
-
-
-class WorkersLost(RuntimeError):
-    """There is nobody left to work, or whoever takes a part of the data dies."""
 
 
 class WorkerTraceback(Exception):
@@ -206,7 +202,7 @@ class DaskSession(Session):
         what = spec.get("what") or f"Rows {spec['begin']} to {spec['end'] - 1}"
         raise WorkersLost(
             f"{what} lost their worker {MOST_LOSSES} times. Workers that die for lack of memory "
-            f"need more of it, or smaller parts: more workers."
+            f"need more of it, or smaller parts: more workers, or smaller files."
         )
 
     def _forget_workers(self, gone: set[str]) -> None:
