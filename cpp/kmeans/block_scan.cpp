@@ -42,14 +42,7 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
     const int64_t n = scores_.size();
     found_.assign(n, Found());
     // First a row's own group, whose best is what others have to reach.
-    {
-        const Pairs near = list_pairs(0, n, [&](const auto&, int64_t from, int64_t to, Scratch&, const auto& add) {
-            for (int64_t i = from; i < to; ++i)
-                if (group_of(labels[i]) >= 0) add(i, group_of(labels[i]));
-        });
-        look_into(near, centers, labels);
-        stats.distances = int64_t(near.groups.size()) * kGroup;
-    }
+    look_into(by_group(0, n, [&](int64_t i, const auto& add) { add(group_of(labels[i])); }), centers, labels, stats);
     for (int64_t begin = 0; begin < n; begin += rows_of_part())
         look_further(begin, std::min(n, begin + rows_of_part()), centers, labels, doubtful, stats);
     std::vector<Found>().swap(found_);
@@ -88,24 +81,34 @@ void BlockScan::sum_blocks(const Matrix<V, I>& view, int64_t begin, int64_t end,
                         maxima_.width(), scratch.sums.data());
 }
 
+// What a sum of blocks, of the r-th row, is multiplied by: more than the roundings of the terms, all of which are
+// positive, and of their sum.
+float BlockScan::factor_of(int64_t r, const Scratch& scratch) const {
+    return 1.0f + float(scratch.row_begin[r + 1] - scratch.row_begin[r] + 16) * 0x1p-22f;
+}
+
 // How many blocks reach a score, for the r-th row of the sums; their numbers are in scratch.reaching. `below` becomes
 // the largest bound of the others, if larger.
 int64_t BlockScan::reaching(int64_t r, double score, Scratch& scratch, float& below) const {
-    const int64_t n_entries = scratch.row_begin[r + 1] - scratch.row_begin[r];
-    // More than the roundings of the terms, all of which are positive, and of their sum.
-    const float factor = 1.0f + float(n_entries + 16) * 0x1p-22f;
-    return kernels().collect_reaching(scratch.sums.data() + r * maxima_.width(), factor, maxima_.offsets().data(),
-                                      maxima_.width(), std::nextafter(float(score), -INFINITY),
-                                      scratch.reaching.data(), &below);
+    return kernels().collect_reaching(scratch.sums.data() + r * maxima_.width(), factor_of(r, scratch),
+                                      maxima_.offsets().data(), maxima_.width(),
+                                      std::nextafter(float(score), -INFINITY), scratch.reaching.data(), &below);
 }
 
-// The groups of the blocks that reach a score.
+// visit(group, bound) for the groups of the blocks that reach a score.
 template <class Visit>
-void BlockScan::visit_groups_of(int64_t n_reaching, const Scratch& scratch, const Visit& visit) const {
-    for (int64_t o = 0, last = -1; o < n_reaching; ++o) {
-        const int64_t group = scratch.reaching[o] / (kGroup / kBlock);
-        if (group != last) visit(group);
-        last = group;
+void BlockScan::visit_groups_of(int64_t r, int64_t n_reaching, const Scratch& scratch, const Visit& visit) const {
+    constexpr int64_t kBlocks = kGroup / kBlock;
+    const float* const sums = scratch.sums.data() + r * maxima_.width();
+    const float factor = factor_of(r, scratch);
+    for (int64_t o = 0; o < n_reaching;) {
+        const int64_t group = scratch.reaching[o] / kBlocks;
+        float bound = -INFINITY;
+        for (; o < n_reaching && scratch.reaching[o] / kBlocks == group; ++o) {
+            const int64_t block = scratch.reaching[o];
+            bound = std::max(bound, sums[block] * factor + maxima_.offsets()[block]);
+        }
+        visit(group, bound);
     }
 }
 
@@ -142,7 +145,7 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
                 sum_blocks(view, 0, known, step, scratch);
                 for (int64_t r = 0; r < n; ++r) {
                     float below = 0;
-                    visit_groups_of(reaching(r, own[r], scratch, below), scratch, [&](int64_t) { ++n_open; });
+                    visit_groups_of(r, reaching(r, own[r], scratch, below), scratch, [&](int64_t, float) { ++n_open; });
                 }
             };
             const auto score_all = [&] {
@@ -166,76 +169,121 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
     return (per_row * double(known) + passes * indexing * double(n_groups_)) / std::max(options_.n_threads, 1);
 }
 
-// The groups that a row's own group does not rule out.
+// The groups that a row's own group does not rule out. Where a row changes its cluster, the group of the highest bound
+// mostly has its new center, whose score rules out most of the others.
 void BlockScan::look_further(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
                              std::vector<int64_t>& doubtful, AssignStats& stats) {
-    std::vector<char> open(end - begin, 0);  // to centers that do not count
-    std::vector<float> below(end - begin, -INFINITY);
-    const Pairs far = list_pairs(begin, end, [&](const auto& view, int64_t from, int64_t to, Scratch& scratch,
-                                                 const auto& add) {
-        sum_blocks(view, from, to, 1, scratch);
-        for (int64_t i = from; i < to; ++i) {
-            const int64_t r = i - begin, own_group = group_of(labels[i]);
-            double least = scores_.own[i];
-            if (own_group >= 0) {
-                least = std::max(least, double(found_[i].best));
-                // A center that stayed where it was may be nearer now.
-                open[r] = !all_ && double(scores_.own[i]) - 3 * double(scores_.error[i]) <= double(scores_.other[i]);
-            }
-            if (open[r]) continue;
-            const int64_t n_open = reaching(i - from, least - 4 * double(scores_.error[i]), scratch, below[r]);
-            visit_groups_of(n_open, scratch, [&](int64_t group) {
-                if (group != own_group) add(i, group);
-            });
-        }
-    });
-    look_into(far, centers, labels);
-    decide_rows(far, below, open, centers, labels, doubtful, stats);
-    stats.distances += int64_t(far.groups.size()) * kGroup;
+    OpenGroups open = list_open(begin, end, labels);
+    const auto visit = [&](int64_t i, int64_t from, int64_t to, const auto& add) {
+        const int64_t first = open.row_begin[i - begin], n = open.row_begin[i - begin + 1] - first;
+        for (int64_t p = first + std::min(from, n); p < first + std::min(to, n); ++p) add(open.groups[p]);
+    };
+    look_into(by_group(begin, end, [&](int64_t i, const auto& add) { visit(i, 0, 1, add); }), centers, labels, stats);
+    rule_out(open);
+    look_into(by_group(begin, end, [&](int64_t i, const auto& add) { visit(i, 1, n_groups_, add); }), centers, labels,
+              stats);
+    decide_rows(open, centers, labels, doubtful, stats);
 }
 
-// visit(view, from, to, scratch, add) calls add(row, group) for what the rows of a task are to look at, in order.
-template <class Visit>
-BlockScan::Pairs BlockScan::list_pairs(int64_t begin, int64_t end, const Visit& visit) {
+// The groups whose bounds reach what rows have with their own.
+BlockScan::OpenGroups BlockScan::list_open(int64_t begin, int64_t end, const int32_t* labels) {
     const int64_t n_tasks = (end - begin + kRows - 1) / kRows;
-    std::vector<std::vector<int32_t>> groups(n_tasks);
-    Pairs pairs;
-    pairs.first_row = begin;
-    pairs.row_begin.assign(end - begin + 1, 0);
+    struct Part {
+        std::vector<int32_t> groups;
+        std::vector<float> bounds;
+    };
+    std::vector<Part> parts(n_tasks);
+    OpenGroups open{begin, end - begin, {}, {}, {}, {}, {}};
+    open.row_begin.assign(end - begin + 1, 0);
+    open.below.assign(end - begin, -INFINITY);
+    open.doubtful.assign(end - begin, 0);
+    const auto list_row = [&](int64_t i, int64_t r, Part& part, Scratch& scratch) {
+        const int64_t own_group = group_of(labels[i]);
+        double least = scores_.own[i];
+        if (own_group >= 0) {
+            least = std::max(least, double(found_[i].best));
+            // A center that stayed where it was may be nearer now.
+            open.doubtful[i - begin] =
+                !all_ && double(scores_.own[i]) - 3 * double(scores_.error[i]) <= double(scores_.other[i]);
+        }
+        if (open.doubtful[i - begin]) return;
+        const int64_t n_reaching =
+            reaching(r, least - 4 * double(scores_.error[i]), scratch, open.below[i - begin]);
+        const size_t first = part.groups.size();
+        visit_groups_of(r, n_reaching, scratch, [&](int64_t group, float bound) {
+            if (group == own_group) return;
+            part.groups.push_back(int32_t(group));
+            part.bounds.push_back(bound);
+            if (bound <= part.bounds[first]) return;
+            std::swap(part.groups[first], part.groups.back());
+            std::swap(part.bounds[first], part.bounds.back());
+        });
+        open.row_begin[i - begin + 1] = int64_t(part.groups.size() - first);
+    };
     std::visit(
         [&](const auto& view) {
             parallel_blocks(n_tasks, options_.n_threads, [&](int64_t t, int thread) {
                 const int64_t from = begin + t * kRows, to = std::min(end, from + kRows);
-                visit(view, from, to, scratches_[thread], [&](int64_t row, int64_t group) {
-                    groups[t].push_back(int32_t(group));
-                    ++pairs.row_begin[row - begin + 1];
-                });
+                sum_blocks(view, from, to, 1, scratches_[thread]);
+                for (int64_t i = from; i < to; ++i) list_row(i, i - from, parts[t], scratches_[thread]);
             });
         },
         rows_.matrix());
-    for (int64_t r = 0; r < end - begin; ++r) pairs.row_begin[r + 1] += pairs.row_begin[r];
-    pairs.groups.reserve(pairs.row_begin.back());
-    for (auto& some : groups) {
-        pairs.groups.insert(pairs.groups.end(), some.begin(), some.end());
-        std::vector<int32_t>().swap(some);
+    for (int64_t r = 0; r < end - begin; ++r) open.row_begin[r + 1] += open.row_begin[r];
+    open.groups.reserve(open.row_begin.back());
+    open.bounds.reserve(open.row_begin.back());
+    for (Part& part : parts) {
+        open.groups.insert(open.groups.end(), part.groups.begin(), part.groups.end());
+        open.bounds.insert(open.bounds.end(), part.bounds.begin(), part.bounds.end());
+        part = {};
     }
-    pairs.group_begin.assign(n_groups_ + 1, 0);
-    for (const int32_t group : pairs.groups) ++pairs.group_begin[group + 1];
-    for (int64_t g = 0; g < n_groups_; ++g) pairs.group_begin[g + 1] += pairs.group_begin[g];
-    pairs.rows.resize(pairs.groups.size());
-    std::vector<int64_t> next(pairs.group_begin.begin(), pairs.group_begin.end() - 1);
-    for (int64_t r = 0; r < end - begin; ++r)
-        for (int64_t p = pairs.row_begin[r]; p < pairs.row_begin[r + 1]; ++p)
-            pairs.rows[next[pairs.groups[p]]++] = int32_t(begin + r);
-    return pairs;
+    return open;
 }
 
-// Finds the best two of every pair; a row's own center is left out, and its score renewed. One group after the other, each
-// by all threads: there is one index at a time, which they have in the cache together.
-void BlockScan::look_into(const Pairs& pairs, const Centers& centers, const int32_t* labels) {
+// Marks the groups that the best score of the first one rules out.
+void BlockScan::rule_out(OpenGroups& open) {
+    std::visit(
+        [&](const auto& view) {
+            parallel_blocks((open.n_rows + kRows - 1) / kRows, options_.n_threads, [&](int64_t t, int) {
+                for (int64_t r = t * kRows; r < std::min(open.n_rows, (t + 1) * kRows); ++r) {
+                    if (open.row_begin[r + 1] - open.row_begin[r] < 2) continue;
+                    const int64_t i = open.first_row + r;
+                    const double error = std::max(scores_.error[i], error_of(i, view.row(i).size));
+                    const float least = std::nextafter(float(double(found_[i].best) - 4 * error), -INFINITY);
+                    for (int64_t p = open.row_begin[r] + 1; p < open.row_begin[r + 1]; ++p) {
+                        if (!(open.bounds[p] < least)) continue;
+                        open.below[r] = std::max(open.below[r], open.bounds[p]);
+                        open.groups[p] = kRuledOut;
+                    }
+                }
+            });
+        },
+        rows_.matrix());
+}
+
+// The rows that look into each group: visit(row, add) calls add(group) for those of a row.
+template <class Visit>
+BlockScan::RowsByGroup BlockScan::by_group(int64_t begin, int64_t end, const Visit& visit) const {
+    RowsByGroup listed;
+    listed.begin.assign(n_groups_ + 1, 0);
+    for (int64_t i = begin; i < end; ++i)
+        visit(i, [&](int64_t group) { if (group >= 0) ++listed.begin[group + 1]; });
+    for (int64_t g = 0; g < n_groups_; ++g) listed.begin[g + 1] += listed.begin[g];
+    listed.rows.resize(listed.begin.back());
+    std::vector<int64_t> next(listed.begin.begin(), listed.begin.end() - 1);
+    for (int64_t i = begin; i < end; ++i)
+        visit(i, [&](int64_t group) { if (group >= 0) listed.rows[next[group]++] = int32_t(i); });
+    return listed;
+}
+
+// Finds the best two of every row and group; a row's own center is left out, and its score renewed. One group after the
+// other, each by all threads: there is one index at a time, which they have in the cache together.
+void BlockScan::look_into(const RowsByGroup& listed, const Centers& centers, const int32_t* labels,
+                          AssignStats& stats) {
+    stats.distances += int64_t(listed.rows.size()) * kGroup;
     for (int64_t g = 0; g < n_groups_; ++g) {
-        const int32_t* const rows = pairs.rows.data() + pairs.group_begin[g];
-        const int64_t n = pairs.group_begin[g + 1] - pairs.group_begin[g];
+        const int32_t* const rows = listed.rows.data() + listed.begin[g];
+        const int64_t n = listed.begin[g + 1] - listed.begin[g];
         if (n == 0) continue;
         index_group(g, centers, options_.n_threads);
         const int64_t step = block_rows(index_, n, options_.n_threads);
@@ -275,10 +323,9 @@ void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const i
     }
 }
 
-void BlockScan::decide_rows(const Pairs& far, const std::vector<float>& below, const std::vector<char>& open,
-                            const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful,
-                            AssignStats& stats) {
-    const int64_t begin = far.first_row, end = begin + int64_t(open.size()), n_tasks = (end - begin + kRows - 1) / kRows;
+void BlockScan::decide_rows(const OpenGroups& open, const Centers& centers, int32_t* labels,
+                            std::vector<int64_t>& doubtful, AssignStats& stats) {
+    const int64_t begin = open.first_row, end = begin + open.n_rows, n_tasks = (open.n_rows + kRows - 1) / kRows;
     std::vector<std::vector<int64_t>> undecided(n_tasks);
     std::atomic<int64_t> moved{0}, skipped{0};
     std::visit(
@@ -289,10 +336,10 @@ void BlockScan::decide_rows(const Pairs& far, const std::vector<float>& below, c
                     const int64_t r = i - begin;
                     const int32_t before = labels[i];
                     const bool own_looked_into = group_of(before) >= 0;
-                    if (open[r] || !decide_row(i, view.row(i), far, below[r], centers, labels, scratches_[thread]))
+                    if (open.doubtful[r] || !decide_row(i, view.row(i), open, centers, labels, scratches_[thread]))
                         undecided[t].push_back(i);
                     n_moved += labels[i] != before;
-                    n_skipped += !own_looked_into && far.row_begin[r] == far.row_begin[r + 1];
+                    n_skipped += !own_looked_into && open.row_begin[r] == open.row_begin[r + 1];
                 }
                 moved += n_moved;
                 skipped += n_skipped;
@@ -306,10 +353,11 @@ void BlockScan::decide_rows(const Pairs& far, const std::vector<float>& below, c
 
 // Gives a row its label by what it found. False where that leaves it in doubt.
 template <class V, class I>
-bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const Pairs& far, float below, const Centers& centers,
+bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const OpenGroups& open, const Centers& centers,
                            int32_t* labels, Scratch& scratch) {
     const Found best = found_[i];
-    const float second = std::max(below, best.second);  // of all other centers that count
+    const int64_t r = i - open.first_row;
+    const float second = std::max(open.below[r], best.second);  // of all other centers that count
     const float found_error = error_of(i, row.size);
     const double own = scores_.own[i], error = std::max(scores_.error[i], found_error);
     const float still = all_ ? -INFINITY : scores_.other[i];
@@ -333,8 +381,8 @@ bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const Pairs& far, fl
         candidates.insert(candidates.end(), order_.begin() + group * kGroup, order_.begin() + end);
     };
     add_group(group_of(labels[i]));
-    const int64_t r = i - far.first_row;
-    for (int64_t p = far.row_begin[r]; p < far.row_begin[r + 1]; ++p) add_group(far.groups[p]);
+    for (int64_t p = open.row_begin[r]; p < open.row_begin[r + 1]; ++p)
+        if (open.groups[p] != kRuledOut) add_group(open.groups[p]);
     std::sort(candidates.begin(), candidates.end());
     labels[i] = settle(row, rows_.norm2()[i], centers, candidates);
     const Center& center = centers.items[labels[i]];

@@ -1,6 +1,7 @@
 // One pass of rows that have a label, with whole blocks of centers ruled out at once. Of each block a row computes a
 // bound from above of all its scores (block_maxima.hpp), and only the blocks whose bound reaches the best score that the
-// row has with its own group are looked at. A score x.c - |c|^2/2 is lowered the most by centers of large norm: a block
+// row has with its own group are looked at: first that of the highest bound, and then those that its best score does not
+// rule out either. A score x.c - |c|^2/2 is lowered the most by centers of large norm: a block
 // has centers of about the same norm, so that the bound can take off the least of them.
 #pragma once
 
@@ -60,13 +61,20 @@ private:
         float best = -INFINITY, second = -INFINITY;
         int32_t center = -1;
     };
-    // Pairs of rows and groups that are to be looked at, by row and by group.
-    struct Pairs {
-        int64_t first_row = 0;
-        std::vector<int64_t> row_begin;  // from the first row on, one more than there are rows
-        std::vector<int32_t> groups;
-        std::vector<int64_t> group_begin;  // per group, into rows; one more than there are groups
-        std::vector<int32_t> rows;         // of a group: ascending
+    // The groups that rows may have to look into, row by row: the one of the highest bound first.
+    struct OpenGroups {
+        int64_t first_row = 0, n_rows = 0;
+        std::vector<int64_t> row_begin;  // one more than there are rows
+        std::vector<int32_t> groups;     // kRuledOut where another one turned out to be better
+        std::vector<float> bounds;       // of all scores with the centers of the group
+        std::vector<float> below;        // per row, of all other groups
+        std::vector<char> doubtful;      // per row: whether a center that does not count may win
+    };
+    static constexpr int32_t kRuledOut = -1;
+    // The rows that look into each group, ascending.
+    struct RowsByGroup {
+        std::vector<int64_t> begin;  // per group, into rows; one more than there are groups
+        std::vector<int32_t> rows;
     };
     struct Scratch {
         std::vector<HeadEntry> entries;
@@ -81,24 +89,27 @@ private:
     float error_of(int64_t row, int64_t size) const;
     template <class V, class I>
     void sum_blocks(const Matrix<V, I>& view, int64_t begin, int64_t end, int64_t step, Scratch& scratch) const;
+    float factor_of(int64_t r, const Scratch& scratch) const;
     int64_t reaching(int64_t r, double score, Scratch& scratch, float& below) const;
     template <class Visit>
-    void visit_groups_of(int64_t n_reaching, const Scratch& scratch, const Visit& visit) const;
+    void visit_groups_of(int64_t r, int64_t n_reaching, const Scratch& scratch, const Visit& visit) const;
     void index_group(int64_t group, const Centers& centers, int n_threads);
     int64_t rows_of_part() const;
     void look_further(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
                       std::vector<int64_t>& doubtful, AssignStats& stats);
+    OpenGroups list_open(int64_t begin, int64_t end, const int32_t* labels);
+    void rule_out(OpenGroups& open);
     template <class Visit>
-    Pairs list_pairs(int64_t begin, int64_t end, const Visit& visit);
-    void look_into(const Pairs& pairs, const Centers& centers, const int32_t* labels);
+    RowsByGroup by_group(int64_t begin, int64_t end, const Visit& visit) const;
+    void look_into(const RowsByGroup& listed, const Centers& centers, const int32_t* labels, AssignStats& stats);
     template <class V, class I>
     void look_into_group(const Matrix<V, I>& view, int64_t group, const int32_t* rows, int64_t n_rows,
                          const int32_t* labels, Scratch& scratch);
-    void decide_rows(const Pairs& far, const std::vector<float>& below, const std::vector<char>& open,
-                     const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful, AssignStats& stats);
+    void decide_rows(const OpenGroups& open, const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful,
+                     AssignStats& stats);
     template <class V, class I>
-    bool decide_row(int64_t i, const Row<V, I>& row, const Pairs& far, float below, const Centers& centers,
-                    int32_t* labels, Scratch& scratch);
+    bool decide_row(int64_t i, const Row<V, I>& row, const OpenGroups& open, const Centers& centers, int32_t* labels,
+                    Scratch& scratch);
 
     const Rows& rows_;
     AssignOptions options_;
