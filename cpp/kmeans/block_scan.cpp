@@ -42,7 +42,8 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
     const int64_t n = scores_.size();
     found_.assign(n, Found());
     // First a row's own group, whose best is what others have to reach.
-    look_into(by_group(0, n, [&](int64_t i, const auto& add) { add(group_of(labels[i])); }), centers, labels, stats);
+    look_into(by_group(0, n, [&](int64_t i, const auto& add) { add(group_of(labels[i])); }), centers, labels, stats,
+              [](const auto&...) { return false; });
     for (int64_t begin = 0; begin < n; begin += rows_of_part())
         look_further(begin, std::min(n, begin + rows_of_part()), centers, labels, doubtful, stats);
     std::vector<Found>().swap(found_);
@@ -125,21 +126,21 @@ int64_t BlockScan::rows_of_part() const {
 }
 
 double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels) {
-    constexpr int64_t kSample = 512;
+    constexpr int64_t kSample = 512, kLookedInto = 4;  // rows, and each how many of them find their best scores
     const int64_t known = scores_.size(), step = std::max<int64_t>(1, known / kSample);
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < known; i += step) ids.push_back(i);
     const int64_t n = int64_t(ids.size());
     Scratch& scratch = scratches_[0];
-    int64_t n_open = 0;
+    int64_t n_open = 0, n_left = 0, n_looked_into = 0;
     double bounding = 0, indexing = 0, scoring = 0;
     std::visit(
         [&](const auto& view) {
+            const auto score = [&](int64_t i, int32_t k) {
+                return (dot(view.row(i), centers.items[k]) - 0.5 * centers.items[k].norm2) * scale_ * scale_;
+            };
             std::vector<double> own;
-            for (const int64_t i : ids) {
-                const Center& center = centers.items[labels[i]];
-                own.push_back((dot(view.row(i), center) - 0.5 * center.norm2) * scale_ * scale_);
-            }
+            for (const int64_t i : ids) own.push_back(score(i, labels[i]));
             const auto bound_all = [&] {
                 n_open = 0;
                 sum_blocks(view, 0, known, step, scratch);
@@ -161,11 +162,25 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
                 indexing = seconds_of([&] { index_group(n_groups_ / 2, centers, 1); });
                 scoring = seconds_of(score_all);
             }
+            for (int64_t r = 0; r < n; r += kLookedInto, ++n_looked_into) {
+                float below = 0;
+                const int64_t n_reaching = reaching(r, own[r], scratch, below);
+                std::vector<std::pair<float, int64_t>> open;  // bounds and groups
+                visit_groups_of(r, n_reaching, scratch, [&](int64_t g, float bound) { open.emplace_back(bound, g); });
+                if (open.empty()) continue;
+                double best = own[r];
+                const int64_t first = std::max_element(open.begin(), open.end())->second * kGroup;
+                for (int64_t p = first; p < std::min(first + kGroup, int64_t(order_.size())); ++p)
+                    best = std::max(best, score(ids[r], order_[p]));
+                n_left += std::max<int64_t>(
+                    1, std::count_if(open.begin(), open.end(), [&](const auto& one) { return one.first >= best; }));
+            }
         },
         rows_.matrix());
     open_groups_ = double(n_open) / double(n);
-    const double per_row = (bounding + scoring * (1 + open_groups_)) / double(n);
-    const double passes = 1 + std::ceil(double(known) / double(rows_of_part()));
+    const double left = double(n_left) / double(n_looked_into);
+    const double per_row = (bounding + scoring * (1 + left)) / double(n);
+    const double passes = 1 + 2 * std::ceil(double(known) / double(rows_of_part()));
     return (per_row * double(known) + passes * indexing * double(n_groups_)) / std::max(options_.n_threads, 1);
 }
 
@@ -178,10 +193,10 @@ void BlockScan::look_further(int64_t begin, int64_t end, const Centers& centers,
         const int64_t first = open.row_begin[i - begin], n = open.row_begin[i - begin + 1] - first;
         for (int64_t p = first + std::min(from, n); p < first + std::min(to, n); ++p) add(open.groups[p]);
     };
-    look_into(by_group(begin, end, [&](int64_t i, const auto& add) { visit(i, 0, 1, add); }), centers, labels, stats);
-    rule_out(open);
+    look_into(by_group(begin, end, [&](int64_t i, const auto& add) { visit(i, 0, 1, add); }), centers, labels, stats,
+              [](const auto&...) { return false; });
     look_into(by_group(begin, end, [&](int64_t i, const auto& add) { visit(i, 1, n_groups_, add); }), centers, labels,
-              stats);
+              stats, [&](const auto& row, int64_t i, int64_t group) { return rules_out(row, i, group, open); });
     decide_rows(open, centers, labels, doubtful, stats);
 }
 
@@ -240,25 +255,17 @@ BlockScan::OpenGroups BlockScan::list_open(int64_t begin, int64_t end, const int
     return open;
 }
 
-// Marks the groups that the best score of the first one rules out.
-void BlockScan::rule_out(OpenGroups& open) {
-    std::visit(
-        [&](const auto& view) {
-            parallel_blocks((open.n_rows + kRows - 1) / kRows, options_.n_threads, [&](int64_t t, int) {
-                for (int64_t r = t * kRows; r < std::min(open.n_rows, (t + 1) * kRows); ++r) {
-                    if (open.row_begin[r + 1] - open.row_begin[r] < 2) continue;
-                    const int64_t i = open.first_row + r;
-                    const double error = std::max(scores_.error[i], error_of(i, view.row(i).size));
-                    const float least = std::nextafter(float(double(found_[i].best) - 4 * error), -INFINITY);
-                    for (int64_t p = open.row_begin[r] + 1; p < open.row_begin[r + 1]; ++p) {
-                        if (!(open.bounds[p] < least)) continue;
-                        open.below[r] = std::max(open.below[r], open.bounds[p]);
-                        open.groups[p] = kRuledOut;
-                    }
-                }
-            });
-        },
-        rows_.matrix());
+// Whether the best score that a row has found by now rules out one of its open groups.
+template <class V, class I>
+bool BlockScan::rules_out(const Row<V, I>& row, int64_t i, int64_t group, OpenGroups& open) const {
+    const int64_t r = i - open.first_row;
+    int64_t p = open.row_begin[r];
+    while (open.groups[p] != group) ++p;
+    const double error = std::max(scores_.error[i], error_of(i, row.size));
+    if (!(open.bounds[p] < std::nextafter(float(double(found_[i].best) - 4 * error), -INFINITY))) return false;
+    open.below[r] = std::max(open.below[r], open.bounds[p]);
+    open.groups[p] = kRuledOut;
+    return true;
 }
 
 // The rows that look into each group: visit(row, add) calls add(group) for those of a row.
@@ -276,11 +283,13 @@ BlockScan::RowsByGroup BlockScan::by_group(int64_t begin, int64_t end, const Vis
     return listed;
 }
 
-// Finds the best two of every row and group; a row's own center is left out, and its score renewed. One group after the
-// other, each by all threads: there is one index at a time, which they have in the cache together.
-void BlockScan::look_into(const RowsByGroup& listed, const Centers& centers, const int32_t* labels,
-                          AssignStats& stats) {
-    stats.distances += int64_t(listed.rows.size()) * kGroup;
+// Finds the best two of every row and group, unless skip(row, its number, group); a row's own center is left out, and its
+// score renewed. One group after the other, each by all threads: there is one index at a time, which they have in the
+// cache together.
+template <class Skip>
+void BlockScan::look_into(const RowsByGroup& listed, const Centers& centers, const int32_t* labels, AssignStats& stats,
+                          const Skip& skip) {
+    std::atomic<int64_t> n_looked{0};
     for (int64_t g = 0; g < n_groups_; ++g) {
         const int32_t* const rows = listed.rows.data() + listed.begin[g];
         const int64_t n = listed.begin[g + 1] - listed.begin[g];
@@ -290,19 +299,25 @@ void BlockScan::look_into(const RowsByGroup& listed, const Centers& centers, con
         std::visit(
             [&](const auto& view) {
                 parallel_blocks((n + step - 1) / step, options_.n_threads, [&](int64_t b, int thread) {
-                    look_into_group(view, g, rows + b * step, std::min(step, n - b * step), labels, scratches_[thread]);
+                    std::vector<int64_t>& ids = scratches_[thread].ids;
+                    ids.clear();
+                    for (int64_t m = b * step; m < std::min(n, (b + 1) * step); ++m)
+                        if (!skip(view.row(rows[m]), rows[m], g)) ids.push_back(rows[m]);
+                    look_into_group(view, g, labels, scratches_[thread]);
+                    n_looked += int64_t(ids.size());
                 });
             },
             rows_.matrix());
     }
+    stats.distances += n_looked * kGroup;
 }
 
+// The rows of scratch.ids.
 template <class V, class I>
-void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const int32_t* rows, int64_t n_rows,
-                                const int32_t* labels, Scratch& scratch) {
+void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const int32_t* labels, Scratch& scratch) {
     const auto first = order_.begin() + group * kGroup;
-    scratch.ids.assign(rows, rows + n_rows);
     const int64_t* const ids = scratch.ids.data();
+    const int64_t n_rows = int64_t(scratch.ids.size());
     for (int64_t from = 0, to; from < n_rows; from = to) {
         to = end_of_pack(view, ids, from, n_rows);
         score_block(view, index_, ids, from, to, scratch.scan);

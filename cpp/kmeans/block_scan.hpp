@@ -98,13 +98,15 @@ private:
     void look_further(int64_t begin, int64_t end, const Centers& centers, int32_t* labels,
                       std::vector<int64_t>& doubtful, AssignStats& stats);
     OpenGroups list_open(int64_t begin, int64_t end, const int32_t* labels);
-    void rule_out(OpenGroups& open);
+    template <class V, class I>
+    bool rules_out(const Row<V, I>& row, int64_t i, int64_t group, OpenGroups& open) const;
     template <class Visit>
     RowsByGroup by_group(int64_t begin, int64_t end, const Visit& visit) const;
-    void look_into(const RowsByGroup& listed, const Centers& centers, const int32_t* labels, AssignStats& stats);
+    template <class Skip>
+    void look_into(const RowsByGroup& listed, const Centers& centers, const int32_t* labels, AssignStats& stats,
+                   const Skip& skip);
     template <class V, class I>
-    void look_into_group(const Matrix<V, I>& view, int64_t group, const int32_t* rows, int64_t n_rows,
-                         const int32_t* labels, Scratch& scratch);
+    void look_into_group(const Matrix<V, I>& view, int64_t group, const int32_t* labels, Scratch& scratch);
     void decide_rows(const OpenGroups& open, const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful,
                      AssignStats& stats);
     template <class V, class I>
@@ -116,7 +118,7 @@ private:
     double scale_;
     RowScores& scores_;
     bool all_ = true;  // whether all centers count, not only those that moved
-    double open_groups_ = 0;  // per row, as a sample of rows had it
+    double open_groups_ = 0;  // per row, by their bounds, as a sample of rows had it
     int64_t n_groups_ = 0;
     int64_t direct_limit_ = 0;               // bytes for the table of a group
     double longest_ = 0;                     // of the centers, scaled
