@@ -38,6 +38,21 @@ def test_blocks_spare_distances_and_change_no_label(estimator, dtype):
     assert computed[0] < computed[1] / 2
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_rows_that_change_their_cluster_look_into_few_groups(metric):
+    X = topics(6000, 1500, 40)
+    # Centers that are one row each, so that many rows find a better one in the second iteration.
+    start = X[np.random.default_rng(0).choice(6000, 480, replace=False)]
+    found = [
+        KMeans(480, init=start, metric=metric, algorithm=name, max_iter=3, tol=0).fit(X)
+        for name in ("lloyd", "block-max")
+    ]
+    np.testing.assert_array_equal(*(one.labels_ for one in found))
+    second = found[1].history_[1]
+    assert second.moved > 300
+    assert second.distances < 0.2 * X.shape[0] * 480
+
+
 def test_rows_with_ties_get_the_first_of_equally_near_centers():
     rng = np.random.default_rng(0)
     X = sp.csr_array((rng.random((400, 12)) < 0.3).astype(np.float32))
