@@ -331,9 +331,16 @@ void BlockScan::look_into_group(const Matrix<V, I>& view, int64_t group, const i
             }
             const Top2 top = index_.simd->top2(scores, index_.stride);
             Found& found = found_[i];
-            found.second = std::max(found.second, std::min(top.best, found.best));
-            if (!(top.best > found.best)) continue;
-            found = {top.best, std::max(found.second, top.second), first[top.index]};
+            if (!(top.best > found.third)) continue;
+            found.add(top.best, first[top.index]);
+            if (!(top.second > found.second)) {
+                found.third = std::max(found.third, top.second);
+                continue;
+            }
+            scores[top.index] = -INFINITY;
+            const Top2 rest = index_.simd->top2(scores, index_.stride);
+            found.add(rest.best, first[rest.index]);
+            found.third = std::max(found.third, rest.second);
         }
     }
 }
@@ -388,16 +395,21 @@ bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const OpenGroups& op
         return true;
     }
     if (!all_) return false;
-    // All that come near are in groups that were looked into.
     std::vector<int32_t>& candidates = scratch.candidates;
     candidates.clear();
-    const auto add_group = [&](int64_t group) {
-        const int64_t end = std::min(int64_t(order_.size()), (group + 1) * kGroup);
-        candidates.insert(candidates.end(), order_.begin() + group * kGroup, order_.begin() + end);
-    };
-    add_group(group_of(labels[i]));
-    for (int64_t p = open.row_begin[r]; p < open.row_begin[r + 1]; ++p)
-        if (open.groups[p] != kRuledOut) add_group(open.groups[p]);
+    if (double(std::max(open.below[r], best.third)) < std::max(double(best.best), own) - 4 * error) {
+        for (const int32_t k : {labels[i], best.center, best.second_center})
+            if (k >= 0) candidates.push_back(k);
+    } else {
+        // All that come near are in groups that were looked into.
+        const auto add_group = [&](int64_t group) {
+            const int64_t end = std::min(int64_t(order_.size()), (group + 1) * kGroup);
+            candidates.insert(candidates.end(), order_.begin() + group * kGroup, order_.begin() + end);
+        };
+        add_group(group_of(labels[i]));
+        for (int64_t p = open.row_begin[r]; p < open.row_begin[r + 1]; ++p)
+            if (open.groups[p] != kRuledOut) add_group(open.groups[p]);
+    }
     std::sort(candidates.begin(), candidates.end());
     labels[i] = settle(row, rows_.norm2()[i], centers, candidates);
     const Center& center = centers.items[labels[i]];

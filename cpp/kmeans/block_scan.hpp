@@ -5,6 +5,7 @@
 // has centers of about the same norm, so that the bound can take off the least of them.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -56,10 +57,26 @@ public:
     AssignStats assign(const Centers& centers, int32_t* labels, std::vector<int64_t>& doubtful);
 
 private:
-    // What the groups that were looked into hold for a row, but for the row's own center.
+    // What the groups that were looked into hold for a row, but for the row's own center: the three best scores.
     struct Found {
-        float best = -INFINITY, second = -INFINITY;
-        int32_t center = -1;
+        float best = -INFINITY, second = -INFINITY, third = -INFINITY;
+        int32_t center = -1, second_center = -1;
+
+        void add(float score, int32_t of) {
+            if (score > best) {
+                third = second;
+                second = best;
+                second_center = center;
+                best = score;
+                center = of;
+            } else if (score > second) {
+                third = second;
+                second = score;
+                second_center = of;
+            } else {
+                third = std::max(third, score);
+            }
+        }
     };
     // The groups that rows may have to look into, row by row: the one of the highest bound first.
     struct OpenGroups {
