@@ -1,8 +1,8 @@
 """Clusters of bounded sizes: against k-means-constrained on small sets, bounds kept, then at size.
 
 `python -m benchmarks.sizes FOLDER SIZE_MIN SIZE_MAX` (a folder with one for each start) and `python
--m benchmarks.sizes SET K BOUND THREADS` are measured in a process of their own. The peer wants other
-libraries: where it is not installed, it gets an environment of its own in `build/`.
+-m benchmarks.sizes SET K BOUND THREADS` are measured in a process of their own. The peer wants
+other libraries: where it is not installed, it gets an environment of its own in `build/`.
 """
 
 from __future__ import annotations

@@ -179,7 +179,9 @@ def test_a_more_stable_k_and_a_rival_are_told():
     assert "K = 2 is more stable, with 0.90" in advice.doubt
     assert "K = 2 is nearly as good" not in advice.doubt
     table["simplified_silhouette"][0] = 0.306
-    assert "K = 2 is nearly as good, with a simplified silhouette of 0.306" in recommend(table).doubt
+    assert (
+        "K = 2 is nearly as good, with a simplified silhouette of 0.306" in recommend(table).doubt
+    )
     table["simplified_silhouette"][0] = 0.3095
     assert recommend(table).k == 2  # within its standard error, and more stable
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from support.data import csr, text
 
 from sparsecluster import ClusterTree
+from support.data import csr, text
 
 X = csr(text(np.random.default_rng(0), 400, 80), np.float32)
 

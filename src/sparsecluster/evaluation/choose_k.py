@@ -69,8 +69,8 @@ def choose_k(
     separate fits.
 
     The recommendation is the K of the highest mean simplified silhouette. Where others are within
-    their standard error of it, the most stable of them is taken. The knee of the cost curve (the point
-    farthest below the line between its ends, both axes scaled to one) is told beside it, and
+    their standard error of it, the most stable of them is taken. The knee of the cost curve (the
+    point farthest below the line between its ends, both axes scaled to one) is told beside it, and
     `doubt` says what speaks against the choice.
 
     Parameters
