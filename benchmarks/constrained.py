@@ -1,8 +1,8 @@
-"""One fit of k-means-constrained: a program of its own, for a Python that has that package.
+"""Fits of k-means-constrained: a program of its own, for a Python that has that package.
 
-`python benchmarks/constrained.py FOLDER SIZE_MIN SIZE_MAX` reads X.npy and centers.npy there and
-prints a line of JSON, with the lowest time of three fits. It imports nothing else of the
-benchmarks: their environment may be another.
+`python benchmarks/constrained.py FOLDER SIZE_MIN SIZE_MAX` reads X.npy and centers.npy in each
+folder there and prints a line of JSON, with the lowest time of three fits of each. It imports
+nothing else of the benchmarks: their environment may be another.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from k_means_constrained import KMeansConstrained
 
 def main() -> None:
     folder, size_min, size_max = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    found = {one.name: fitted(one, size_min, size_max) for one in sorted(folder.iterdir())}
+    sys.stdout.write(json.dumps(found))
+
+
+def fitted(folder: Path, size_min: int, size_max: int) -> dict[str, float]:
     X, centers = np.load(folder / "X.npy"), np.load(folder / "centers.npy")
     model = KMeansConstrained(
         len(centers), size_min=size_min, size_max=size_max, init=centers, n_init=1, n_jobs=1
@@ -31,7 +36,7 @@ def main() -> None:
         cpu = min(cpu, time.process_time() - used)
     sizes = np.bincount(labels, minlength=len(centers))
     means = np.stack([X[labels == k].mean(axis=0) for k in range(len(centers))])
-    found = {
+    return {
         "seconds": seconds,
         "cpu": cpu,
         "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
@@ -39,7 +44,6 @@ def main() -> None:
         "broken": int(np.sum((sizes < size_min) | (sizes > size_max))),
         "iterations": int(model.n_iter_),
     }
-    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":

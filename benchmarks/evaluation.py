@@ -1,7 +1,7 @@
 """Silhouettes against scikit-learn's, choosing K against separate fits, known numbers of clusters.
 
 `python -m benchmarks.evaluation TASK SYSTEM SET THREADS` is one measurement, in a process of its
-own. `silhouettes`, `choosing` and `known` each give a table; other commands may call them.
+own. `silhouettes`, `choosing`, `known` and `drawn` each give a table; other commands may call them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ SETS = ("20news-tfidf",)
 CLUSTERS = 20  # whose silhouette is measured
 RANGE = range(2, 61)
 KNOWN_RANGE = range(2, 41)
+DRAWN = 80  # synthetic sets of drawn kinds
 REPEATS = 3
 OURS, SKLEARN, SEPARATE = "sparsecluster", "sklearn", "separate fits"
 
 
 def run(options: Options, harness: Harness, report: Report) -> None:
-    """All three."""
+    """All four."""
     silhouettes(options, harness, report)
     choosing(options, harness, report)
     known(options, harness, report)
+    drawn(options, harness, report)
 
 
 def silhouettes(options: Options, harness: Harness, report: Report) -> None:
@@ -89,6 +91,26 @@ def known(options: Options, harness: Harness, report: Report) -> None:
     near = sum(abs(one["chosen"] - one["known"]) <= 1 for one in record)
     exact = sum(one["chosen"] == one["known"] for one in record)
     report.tell(f"within 1: {near} of {len(record)}; exact: {exact} of {len(record)}")
+    report.save()
+
+
+def drawn(options: Options, harness: Harness, report: Report) -> None:
+    """The same of many sets with clusters of uneven sizes; those that are missed are told."""
+    from sparsecluster import choose_k
+
+    record = report.record["drawn clusters"] = []
+    for number in range(known_clusters.UNSEEN, known_clusters.UNSEEN + DRAWN):
+        one = known_clusters.drawn(number)
+        choice = choose_k(
+            one.X, KNOWN_RANGE, metric=one.metric, random_state=0, n_threads=options.threads
+        )
+        record.append({"set": one.name, "known": one.k, "chosen": choice.k})
+        if abs(choice.k - one.k) > 1:
+            report.tell(f"{one.name:40} known {one.k:3}   chosen {choice.k:3}   {choice.doubt}")
+    for kind in known_clusters.KINDS:
+        off = [abs(one["chosen"] - one["known"]) for one in record if kind in one["set"]]
+        near, exact = sum(one <= 1 for one in off), sum(one == 0 for one in off)
+        report.tell(f"{kind:10} of {len(off)} sets within 1: {near}; exact: {exact}")
     report.save()
 
 

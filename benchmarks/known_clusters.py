@@ -1,7 +1,9 @@
 """Synthetic sparse sets whose number of clusters is known: of several kinds, fixed beforehand.
 
-They differ in metric, number and sizes of clusters, overlap, length of rows and noise. None of them
-was made for, or changed after, what a rule for the number of clusters says.
+They differ in metric, number and sizes of clusters, overlap, length of rows and noise. None of the
+five was made for, or changed after, what a rule for the number of clusters says. `drawn` gives any
+number of others, whose sizes, vocabularies and lengths are drawn as well; the rule was chosen on
+the first 120 of them, and later ones tell how good it is.
 """
 
 from __future__ import annotations
@@ -85,6 +87,62 @@ def overlapping(seed: int = 5) -> KnownClusters:
 
 
 SETS: list[Callable[[], KnownClusters]] = [topics, uneven_topics, baskets, cells, overlapping]
+
+
+# --- any number of others -------------------------------------------------------------------------
+
+KINDS = ("baskets", "topics", "cells", "titles")
+UNSEEN = 120  # the first of those that no rule was chosen with
+
+
+def drawn(number: int) -> KnownClusters:
+    """One of many: 3 to 24 clusters, the largest of them 1, 4, 10 or 15 times the smallest."""
+    rng = np.random.default_rng(1000 + number)
+    kind, k = KINDS[number % len(KINDS)], int(rng.integers(3, 25))
+    uneven, n_rows = float(rng.choice([0, 4, 10, 15])), int(rng.integers(1200, 3000))
+    shares = rng.dirichlet(np.full(k, 1e3)) if uneven == 0 else np.geomspace(uneven, 1, k)
+    sizes = np.maximum((shares / shares.sum() * n_rows).astype(int), 25)
+    classes = np.repeat(np.arange(k), sizes)
+    X = {"baskets": drawn_baskets, "cells": drawn_cells}.get(kind, drawn_texts)(rng, classes, kind)
+    there = np.diff(X.indptr) > 0
+    name = f"{number}: {k} kinds of {kind}, {sizes.max() / sizes.min():.0f} to 1"
+    metric = "euclidean" if kind in ("baskets", "cells") else "cosine"
+    return KnownClusters(name, sp.csr_array(X[there]), classes[there], metric)
+
+
+def drawn_baskets(rng: np.random.Generator, classes: np.ndarray, _kind: str) -> sp.csr_array:
+    """Customers who buy some of the goods of their kind, and now and then any; kinds may share."""
+    n_goods, own = int(rng.integers(600, 2000)), int(rng.integers(12, 30))
+    often, seldom = float(rng.uniform(0.25, 0.5)), float(rng.uniform(0.001, 0.005))
+    chance = np.full((int(classes.max()) + 1, n_goods), seldom)
+    for one in chance:
+        one[rng.choice(n_goods, own, replace=False)] = often
+    return sp.csr_array((rng.random((len(classes), n_goods)) < chance[classes]).astype(float))
+
+
+def drawn_cells(rng: np.random.Generator, classes: np.ndarray, _kind: str) -> sp.csr_array:
+    """Counts of genes, of which some mark each type; log(1 + count)."""
+    rates = np.tile(rng.gamma(0.3, 1.0, size=1000), (int(classes.max()) + 1, 1))
+    marks = int(rng.integers(30, 80))
+    for one in rates:
+        one[rng.choice(1000, marks, replace=False)] += rng.gamma(2.0, 1.0, size=marks)
+    depth = rng.lognormal(0, 0.25, size=len(classes))
+    counts = rng.poisson(0.5 * rates[classes] * depth[:, None])
+    return sp.csr_array(np.log1p(counts.astype(float)))
+
+
+def drawn_texts(rng: np.random.Generator, classes: np.ndarray, kind: str) -> sp.csr_array:
+    """Documents, or titles of a few words; half of the sets in areas that share words."""
+    length = int(rng.integers(60, 120)) if kind == "topics" else int(rng.integers(12, 25))
+    areas = np.arange(int(classes.max()) + 1) // 3 if rng.random() < 0.5 else None
+    own_words, common = int(rng.integers(60, 250)), float(rng.uniform(0.2, 0.5))
+    return tfidf(
+        documents(rng, classes, n_words=4000, own_words=own_words, common=common, length=length,
+                  areas=areas, of_area=0.0 if areas is None else 0.15)
+    )  # fmt: skip
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 def documents(

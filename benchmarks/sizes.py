@@ -1,20 +1,18 @@
 """Clusters of bounded sizes: against k-means-constrained on small sets, bounds kept, then at size.
 
-`python -m benchmarks.sizes FOLDER SIZE_MIN SIZE_MAX` and `python -m benchmarks.sizes SET K BOUND
-THREADS` are one measurement each, in a process of its own. The peer runs under the Python that
-SPARSECLUSTER_CONSTRAINED names (of an environment with k-means-constrained), or under this one.
+`python -m benchmarks.sizes FOLDER SIZE_MIN SIZE_MAX` (a folder with one for each start) and `python
+-m benchmarks.sizes SET K BOUND THREADS` are measured in a process of their own. The peer wants
+other libraries: where it is not installed, it gets an environment of its own in `build/`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,6 +22,7 @@ import scipy.sparse as sp
 
 from . import data, memory
 from .data import ROOT
+from .environment import python_with
 from .harness import Harness
 from .options import Options
 from .report import Report
@@ -48,12 +47,13 @@ SEEDS = 10
 LARGE_K = 1000
 OURS, PEER = "sparsecluster", "k-means-constrained"
 BOUNDS = {"unbounded": {}, "size_max 1.2 n/K": {"size_max": 1.2}}
-PEER_PYTHON = "SPARSECLUSTER_CONSTRAINED"
+PINNED = "k-means-constrained==0.9.1"
 
 
 def run(options: Options, harness: Harness, report: Report) -> None:
     """Small sets from the same starting centers as the peer; large ones against no bounds."""
     record = report.record["sizes"] = {}
+    python = python_with(report, "constrained", "k_means_constrained", (PINNED,))
     wanted = options.data_sets((*SMALL, *LARGE))
     sparse = [one for one in SMALL if one in wanted]
     titles = {
@@ -63,14 +63,12 @@ def run(options: Options, harness: Harness, report: Report) -> None:
     for title, names in titles.items():
         ratios = []
         for name in names:
-            runs = []
-            for seed in options.seeds(SEEDS):
-                X, n_clusters = small_set(name, seed)
-                found = small(X, n_clusters, seed, harness.timeout)
+            seeds = list(options.seeds(SEEDS))
+            n_clusters, runs = small(name, seeds, python, harness.timeout)
+            for seed, found in zip(seeds, runs, strict=True):
                 record[f"{name} {seed}"] = found
                 for system, one in found.items():
                     report.tell(f"{name:20}seed {seed}  {system:22}{told(one)}")
-                runs.append(found)
             ratios += ratio(name, n_clusters, runs)
         report.ratios(title, ratios, "20x", "100x")
         costs = [one.cost for one in ratios if one.cost]
@@ -162,30 +160,35 @@ def ratio(name: str, n_clusters: int, runs: list[dict[str, dict[str, Any]]]) -> 
     return [Ratio("sizes", name, n_clusters, *seconds, speed, PEER, cost=cost, note=note)]
 
 
-def small(X: Any, n_clusters: int, seed: int, timeout: float) -> dict[str, dict[str, Any]]:
-    """Both systems on the same rows, from the same k-means++ centers.
+def small(
+    name: str, seeds: list[int], python: str | None, timeout: float
+) -> tuple[int, list[dict[str, dict[str, Any]]]]:
+    """The number of clusters, and for each start both systems on the same rows, from the same
+    k-means++ centers.
 
     The peer takes dense arrays only; ours gets the rows as they are.
     """
     from sparsecluster import seed_centers
 
-    centers, _ = seed_centers(X, n_clusters, random_state=seed)
-    mean = X.shape[0] / n_clusters
     with tempfile.TemporaryDirectory() as folder:
-        if sp.issparse(X):
-            sp.save_npz(Path(folder) / "X.npz", X)
-        np.save(Path(folder) / "X.npy", X.toarray() if sp.issparse(X) else X)
-        np.save(
-            Path(folder) / "centers.npy", centers.toarray() if sp.issparse(centers) else centers
-        )
+        for seed in seeds:
+            X, n_clusters = small_set(name, seed)
+            centers, _ = seed_centers(X, n_clusters, random_state=seed)
+            start = Path(folder) / str(seed)
+            start.mkdir()
+            if sp.issparse(X):
+                sp.save_npz(start / "X.npz", X)
+            np.save(start / "X.npy", X.toarray() if sp.issparse(X) else X)
+            np.save(start / "centers.npy", centers.toarray() if sp.issparse(centers) else centers)
+        mean = X.shape[0] / n_clusters
         arguments = (folder, str(int(LEAST * mean)), str(int(MOST * mean)))
-        found = {OURS: measure((sys.executable, "-m", "benchmarks.sizes", *arguments), timeout)}
-        python = os.environ.get(PEER_PYTHON, sys.executable)
-        if python == sys.executable and not find_spec("k_means_constrained"):
-            missing = f"not installed; {PEER_PYTHON} may name the Python of another environment"
-            return found | {PEER: {"message": missing}}
-        peer = str(Path(__file__).with_name("constrained.py"))
-        return found | {PEER: measure((python, peer, *arguments), timeout)}
+        commands = {OURS: (sys.executable, "-m", "benchmarks.sizes", *arguments)}
+        if python is not None:
+            commands[PEER] = (python, str(Path(__file__).with_name("constrained.py")), *arguments)
+        found = {of: measure(one, timeout * len(seeds)) for of, one in commands.items()}
+    return n_clusters, [
+        {of: found[of].get(str(seed), found[of]) for of in commands} for seed in seeds
+    ]
 
 
 def measure(command: tuple[str, ...], timeout: float) -> dict[str, Any]:
@@ -204,25 +207,34 @@ def measure(command: tuple[str, ...], timeout: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Time a fit, after a warm-up on a few rows for the imports; small ones several times."""
+    """Time fits, after a warm-up on a few rows for the imports; small ones several times."""
     from sparsecluster import KMeans
 
     if len(sys.argv) == 4:
-        folder, bounds = Path(sys.argv[1]), {"size_min": int(sys.argv[2])}
-        bounds["size_max"] = int(sys.argv[3])
-        sparse = folder / "X.npz"
-        X = sp.load_npz(sparse) if sparse.exists() else np.load(folder / "X.npy")
-        centers, repeats = np.load(folder / "centers.npy"), REPEATS
-        # One thread, as the peer.
-        model = KMeans(len(centers), init=centers, n_threads=1, **bounds)
+        bounds = {"size_min": int(sys.argv[2]), "size_max": int(sys.argv[3])}
+        found = {}
+        for folder in sorted(Path(sys.argv[1]).iterdir()):
+            sparse = folder / "X.npz"
+            X = sp.load_npz(sparse) if sparse.exists() else np.load(folder / "X.npy")
+            centers = np.load(folder / "centers.npy")
+            # One thread, as the peer.
+            model = KMeans(len(centers), init=centers, n_threads=1, **bounds)
+            found[folder.name] = timed(model, X, bounds, REPEATS)
     else:
         name, n_clusters, bound, threads = sys.argv[1:]
-        repeats = 1
         X, k = data.load(name).X, int(n_clusters)
         parts = BOUNDS[bound].items()
         bounds = {which: int(part * X.shape[0] / k) for which, part in parts}
         metric = "cosine" if name.endswith("tfidf") else "euclidean"
         model = KMeans(k, metric=metric, random_state=0, n_threads=int(threads), **bounds)
+        found = timed(model, X, bounds, 1)
+    sys.stdout.write(json.dumps(found))
+
+
+def timed(model: Any, X: Any, bounds: dict[str, int], repeats: int) -> dict[str, Any]:
+    """The lowest time of some fits, their memory, and what came out."""
+    from sparsecluster import KMeans
+
     KMeans(2, n_threads=1).fit(X[:50])
     memory.reset_peak()
     before = memory.current() or 0.0
@@ -234,7 +246,7 @@ def main() -> None:
         cpu = min(cpu, time.process_time() - used)
     sizes = np.bincount(model.labels_, minlength=model.n_clusters_)
     least, most = bounds.get("size_min", 0), bounds.get("size_max", len(model.labels_))
-    found = {
+    return {
         "seconds": seconds,
         "cpu": cpu,
         "MB": (memory.peak() or 0.0) - before,
@@ -243,7 +255,6 @@ def main() -> None:
         "iterations": model.n_iter_,
         "sizes": [int(sizes.min()), int(sizes.max())],
     }
-    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ namespace sparsecluster {
 
 namespace {
 
+constexpr int kManyVectors = 4;  // of a row, from which on wide ones are faster than narrow ones
+
 template <class T>
 [[gnu::always_inline]] inline void one_by_one(const T* row, int stride, const T* prices, int32_t* label, T* best) {
     int at = 0;
@@ -68,20 +70,21 @@ template <class T, int Width>
     *best = most;
 }
 
-template <class T>
+template <int Bytes, class T>
 [[gnu::always_inline]] inline void all_rows(const T* scores, const int64_t* rows, int64_t n, int stride,
                                             const T* prices, int32_t* labels, T* best) {
     auto each = [&](auto work) __attribute__((always_inline)) {
         for (int64_t j = 0; j < n; ++j) work(scores + (rows ? rows[j] : j) * stride, j);
     };
-    constexpr int kFull = int(64 / sizeof(T));
-    if (stride % kFull == 0)
+    // To put lanes together takes longer the wider they are.
+    constexpr int kWide = Bytes / int(sizeof(T)), kNarrow = int(16 / sizeof(T));
+    if (stride % kWide == 0 && stride >= kManyVectors * kWide)
         each([&](const T* row, int64_t j) __attribute__((always_inline)) {
-            side_by_side<T, kFull>(row, stride, prices, labels + j, best + j);
+            side_by_side<T, kWide>(row, stride, prices, labels + j, best + j);
         });
-    else if (stride % (kFull / 4) == 0)
+    else if (stride % kNarrow == 0)
         each([&](const T* row, int64_t j) __attribute__((always_inline)) {
-            side_by_side<T, kFull / 4>(row, stride, prices, labels + j, best + j);
+            side_by_side<T, kNarrow>(row, stride, prices, labels + j, best + j);
         });
     else
         each([&](const T* row, int64_t j) __attribute__((always_inline)) {
@@ -91,15 +94,13 @@ template <class T>
 
 }  // namespace
 
-FOR_EACH_PROCESSOR
 void best_lanes(const float* scores, const int64_t* rows, int64_t n, int stride, const float* prices, int32_t* labels,
                 float* best) {
-    all_rows(scores, rows, n, stride, prices, labels, best);
+    WITH_WIDEST_VECTORS(all_rows<kBytes>(scores, rows, n, stride, prices, labels, best));
 }
-FOR_EACH_PROCESSOR
 void best_lanes(const double* scores, const int64_t* rows, int64_t n, int stride, const double* prices, int32_t* labels,
                 double* best) {
-    all_rows(scores, rows, n, stride, prices, labels, best);
+    WITH_WIDEST_VECTORS(all_rows<kBytes>(scores, rows, n, stride, prices, labels, best));
 }
 
 }  // namespace sparsecluster

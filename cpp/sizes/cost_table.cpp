@@ -12,14 +12,21 @@ namespace sparsecluster {
 
 namespace {
 
-// Centers of a pass, as lanes of vectors.
-constexpr int64_t kLanes = 8, kMostVectors = 2;
+// Centers of a pass: lots of so many, as lanes of vectors.
+constexpr int64_t kLanes = 8, kMostLots = 2;
 constexpr int64_t kRowsOfBlock = 256;
 // As in spread_distance2().
 constexpr double kLost = 0x1p-53 / 1e-11;
 
-using Lanes = double __attribute__((vector_size(64)));
-using Bits = int64_t __attribute__((vector_size(64)));
+template <int Bytes>
+using Lanes __attribute__((vector_size(Bytes))) = double;
+template <int Bytes>
+using Bits __attribute__((vector_size(Bytes))) = int64_t;
+// Vectors of a lot, and the doubles of a vector.
+template <int Bytes>
+constexpr int kPieces = int(kLanes * sizeof(double)) / Bytes;
+template <int Bytes>
+constexpr int kWidth = Bytes / int(sizeof(double));
 
 // An entry that is not zero.
 struct GapEntry {
@@ -27,16 +34,16 @@ struct GapEntry {
     double value;
 };
 
-template <int kVectors>
+template <int Bytes, int kVectors>
 [[gnu::always_inline]] inline void gaps_of(const GapEntry* entries, int64_t n, const double* spread, double* inside,
                                            double* covered) {
-    Lanes in[kVectors] = {}, cover[kVectors] = {};
+    Lanes<Bytes> in[kVectors] = {}, cover[kVectors] = {};
     for (int64_t e = 0; e < n; ++e) {
-        const double* const at = spread + entries[e].feature * kVectors * kLanes;
+        const double* const at = spread + entries[e].feature * kVectors * kWidth<Bytes>;
         for (int v = 0; v < kVectors; ++v) {
-            Lanes center;
-            std::memcpy(&center, at + v * kLanes, sizeof(Lanes));
-            const Lanes gap = entries[e].value - center;
+            Lanes<Bytes> center;
+            std::memcpy(&center, at + v * kWidth<Bytes>, Bytes);
+            const Lanes<Bytes> gap = entries[e].value - center;
             in[v] += gap * gap;
             cover[v] += center * center;
         }
@@ -46,35 +53,31 @@ template <int kVectors>
 }
 
 // The same of a row that has all features.
-template <int kVectors, class V>
+template <int Bytes, int kVectors, class V>
 [[gnu::always_inline]] inline void full_gaps_of(const V* values, int64_t n, const double* spread, double* inside) {
-    Lanes in[kVectors] = {};
+    Lanes<Bytes> in[kVectors] = {};
     for (int64_t e = 0; e < n; ++e)
         for (int v = 0; v < kVectors; ++v) {
-            Lanes center;
-            std::memcpy(&center, spread + (e * kVectors + v) * kLanes, sizeof(Lanes));
-            const Lanes gap = double(values[e]) - center;
+            Lanes<Bytes> center;
+            std::memcpy(&center, spread + (e * kVectors + v) * kWidth<Bytes>, Bytes);
+            const Lanes<Bytes> gap = double(values[e]) - center;
             in[v] += gap * gap;
         }
     std::memcpy(inside, in, sizeof(in));
 }
 
-// Per center: the squared gaps to a row at its entries, and the squares of the center there.
-FOR_EACH_PROCESSOR
-void add_gaps(int64_t n_vectors, const GapEntry* entries, int64_t n, const double* spread, double* inside,
-              double* covered) {
-    if (n_vectors == 1) return gaps_of<1>(entries, n, spread, inside, covered);
-    gaps_of<2>(entries, n, spread, inside, covered);
+template <int Bytes>
+[[gnu::always_inline]] inline void add_gaps(int64_t n_lots, const GapEntry* entries, int64_t n, const double* spread,
+                                            double* inside, double* covered) {
+    if (n_lots == 1) return gaps_of<Bytes, kPieces<Bytes>>(entries, n, spread, inside, covered);
+    gaps_of<Bytes, 2 * kPieces<Bytes>>(entries, n, spread, inside, covered);
 }
-FOR_EACH_PROCESSOR
-void add_full_gaps(int64_t n_vectors, const float* values, int64_t n, const double* spread, double* inside) {
-    if (n_vectors == 1) return full_gaps_of<1>(values, n, spread, inside);
-    full_gaps_of<2>(values, n, spread, inside);
-}
-FOR_EACH_PROCESSOR
-void add_full_gaps(int64_t n_vectors, const double* values, int64_t n, const double* spread, double* inside) {
-    if (n_vectors == 1) return full_gaps_of<1>(values, n, spread, inside);
-    full_gaps_of<2>(values, n, spread, inside);
+
+template <int Bytes, class V>
+[[gnu::always_inline]] inline void add_full_gaps(int64_t n_lots, const V* values, int64_t n, const double* spread,
+                                                 double* inside) {
+    if (n_lots == 1) return full_gaps_of<Bytes, kPieces<Bytes>>(values, n, spread, inside);
+    full_gaps_of<Bytes, 2 * kPieces<Bytes>>(values, n, spread, inside);
 }
 
 // Some centers side by side, by feature.
@@ -87,17 +90,18 @@ struct SpreadCenters {
 // The squared distances of a row to them.
 template <class V, class I>
 void measure_row(const Row<V, I>& row, const SpreadCenters& some, std::vector<GapEntry>& packed, double* out) {
-    double inside[kMostVectors * kLanes], covered[kMostVectors * kLanes];
-    const int64_t n_vectors = some.lanes / kLanes;
+    double inside[kMostLots * kLanes], covered[kMostLots * kLanes];
+    const int64_t n_lots = some.lanes / kLanes;
     if (row.size == some.n_features && std::count(row.values, row.values + row.size, V(0)) == 0) {
-        add_full_gaps(n_vectors, row.values, row.size, some.spread, inside);
+        WITH_WIDEST_VECTORS(add_full_gaps<kBytes>(n_lots, row.values, row.size, some.spread, inside));
         std::copy_n(inside, some.count, out);
         return;
     }
     packed.clear();
     for (int64_t e = 0; e < row.size; ++e)
         if (row.values[e] != 0) packed.push_back({int64_t(row.features[e]), double(row.values[e])});
-    add_gaps(n_vectors, packed.data(), int64_t(packed.size()), some.spread, inside, covered);
+    const auto size = int64_t(packed.size());
+    WITH_WIDEST_VECTORS(add_gaps<kBytes>(n_lots, packed.data(), size, some.spread, inside, covered));
     for (int64_t c = 0; c < some.count; ++c) {
         const Center& center = some.centers[c];
         const double sum = inside[c] + (center.norm2 - covered[c]);
@@ -107,22 +111,22 @@ void measure_row(const Row<V, I>& row, const SpreadCenters& some, std::vector<Ga
 }
 
 // A bit per row: whether any of its values is below that of its label.
-FOR_EACH_PROCESSOR
-uint64_t rows_with_lower(const double* costs, int64_t stride, int64_t n, const int32_t* labels, const double* prices) {
+template <int Bytes>
+[[gnu::always_inline]] inline uint64_t rows_with_lower(const double* costs, int64_t stride, int64_t n,
+                                                       const int32_t* labels, const double* prices) {
     uint64_t found = 0;
     for (int64_t i = 0; i < n; ++i, costs += stride) {
         const double own = costs[labels[i]] + prices[labels[i]];
-        Bits lower = {};
-        for (int64_t k = 0; k < stride; k += kLanes) {
-            Lanes cost, price;
-            std::memcpy(&cost, costs + k, sizeof(Lanes));
-            std::memcpy(&price, prices + k, sizeof(Lanes));
+        Bits<Bytes> lower = {};
+        for (int64_t k = 0; k < stride; k += kWidth<Bytes>) {
+            Lanes<Bytes> cost, price;
+            std::memcpy(&cost, costs + k, Bytes);
+            std::memcpy(&price, prices + k, Bytes);
             lower |= cost + price < own;
         }
-        const auto half = __builtin_shufflevector(lower, lower, 0, 1, 2, 3) |
-                          __builtin_shufflevector(lower, lower, 4, 5, 6, 7);
-        const auto pair = __builtin_shufflevector(half, half, 0, 1) | __builtin_shufflevector(half, half, 2, 3);
-        found |= uint64_t((pair[0] | pair[1]) != 0) << i;
+        int64_t any = 0;
+        for (int lane = 0; lane < kWidth<Bytes>; ++lane) any |= lower[lane];
+        found |= uint64_t(any != 0) << i;
     }
     return found;
 }
@@ -132,7 +136,7 @@ int64_t stride_for(int64_t n_clusters) { return (n_clusters + kLanes - 1) / kLan
 }  // namespace
 
 int64_t CostTable::bytes(int64_t n_rows, int64_t n_clusters, int64_t n_features) {
-    const int64_t lanes = std::min(stride_for(n_clusters), kMostVectors * kLanes);
+    const int64_t lanes = std::min(stride_for(n_clusters), kMostLots * kLanes);
     return int64_t(sizeof(double)) * (n_rows * stride_for(n_clusters) + n_features * lanes);
 }
 
@@ -142,7 +146,9 @@ uint64_t CostTable::with_better(int64_t first, int64_t n, const int32_t* labels,
     double padded[kMostClusters];
     std::fill(padded + n_clusters_, padded + stride_, INFINITY);
     std::copy_n(prices.data(), n_clusters_, padded);
-    return rows_with_lower(row(first), stride_, n, labels + first, padded);
+    uint64_t found = 0;
+    WITH_WIDEST_VECTORS(found = rows_with_lower<kBytes>(row(first), stride_, n, labels + first, padded));
+    return found;
 }
 
 void CostTable::measure(const Rows& rows, const Centers& centers, int n_threads) {
@@ -150,7 +156,7 @@ void CostTable::measure(const Rows& rows, const Centers& centers, int n_threads)
     costs_.resize(n_rows_ * stride_);
     std::vector<std::vector<GapEntry>> entries(std::max(n_threads, 1));
     for (int64_t first = 0, lanes; first < stride_; first += lanes) {
-        lanes = std::min(stride_ - first, kMostVectors * kLanes);
+        lanes = std::min(stride_ - first, kMostLots * kLanes);
         const int64_t count = std::min(n_clusters_ - first, lanes);
         spread_.assign(rows.n_features() * lanes, 0.0);
         for (int64_t c = 0; c < count; ++c) {

@@ -86,10 +86,13 @@ void TreeGrower::need_root() {
 TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding bounding,
                                        const std::function<void(int64_t)>& on_rows) {
     const TeamScope team(options_.n_threads);
-    need_root();
+    // Who splits the root sums up all rows in any case.
+    const bool root = centers_.empty() && nodes.size() == 1 && nodes[0].n_rows == rows_.n_rows();
+    if (!root) need_root();
     std::vector<NodeTask> tasks;
     for (const Node& node : nodes)
-        tasks.push_back({order_.data() + node.first, node.n_rows, node.n_children, bounding, node.bounds, node.seed});
+        tasks.push_back(
+            {order_.data() + node.first, node.n_rows, node.n_children, bounding, node.bounds, node.seed, root});
     std::vector<Split> splits(nodes.size());
     std::vector<std::vector<int64_t>> sizes(nodes.size());
     splitter_.on_rows = on_rows;
@@ -98,6 +101,7 @@ TreeGrower::Children TreeGrower::split(const std::vector<Node>& nodes, Bounding 
         split.labels = {};
         splits[node] = std::move(split);
     });
+    if (root) set_root(splits[0].total);
     Children all;
     for (size_t t = 0; t < nodes.size(); ++t) {
         all.n_children.push_back(int32_t(splits[t].centers.size()));

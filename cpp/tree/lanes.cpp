@@ -78,25 +78,28 @@ template <bool Far, int Bytes, int G, class V, class T>
     }
 }
 
-template <bool Far, class V, class T>
+// Lanes in parts whose sums stay in registers: of two rows, two sums each.
+template <bool Far, int Bytes, class V, class T>
 [[gnu::always_inline]] inline void scores_of(const NodeBlock<V>& block, const LaneTable<T>& table, T* out) {
-    constexpr int kFull = int(64 / sizeof(T));
+    constexpr int kWidth = Bytes / int(sizeof(T));
     const int lanes = table.lanes();
     if (lanes * int(sizeof(T)) == 16) return products<Far, 16, 1>(block, table, 0, out);
-    if (lanes * int(sizeof(T)) == 32) return products<Far, 32, 1>(block, table, 0, out);
+    if (lanes * int(sizeof(T)) == 32 && Bytes >= 32) return products<Far, 32, 1>(block, table, 0, out);
     int from = 0;
-    for (; lanes - from >= 4 * kFull; from += 4 * kFull) products<Far, 64, 4>(block, table, from, out);
-    if (lanes - from == 3 * kFull) products<Far, 64, 3>(block, table, from, out);
-    if (lanes - from == 2 * kFull) products<Far, 64, 2>(block, table, from, out);
-    if (lanes - from == kFull) products<Far, 64, 1>(block, table, from, out);
+    if constexpr (Bytes == 64) {
+        for (; lanes - from >= 4 * kWidth; from += 4 * kWidth) products<Far, Bytes, 4>(block, table, from, out);
+        if (lanes - from >= 3 * kWidth) products<Far, Bytes, 3>(block, table, from, out), from += 3 * kWidth;
+    }
+    for (; lanes - from >= 2 * kWidth; from += 2 * kWidth) products<Far, Bytes, 2>(block, table, from, out);
+    if (lanes - from >= kWidth) products<Far, Bytes, 1>(block, table, from, out);
 }
 
-template <class V, class T>
+template <int Bytes, class V, class T>
 [[gnu::always_inline]] inline void scores_near_or_far(const NodeBlock<V>& block, const LaneTable<T>& table, T* out) {
     if (table.size() * int64_t(sizeof(T)) > kNear)
-        scores_of<true>(block, table, out);
+        scores_of<true, Bytes>(block, table, out);
     else
-        scores_of<false>(block, table, out);
+        scores_of<false, Bytes>(block, table, out);
 }
 
 template <class V, class T>
@@ -161,21 +164,17 @@ template <class T>
 
 }  // namespace
 
-FOR_EACH_PROCESSOR
 void lane_scores(const NodeBlock<float>& block, const LaneTable<float>& table, float* out) {
-    scores_near_or_far(block, table, out);
+    WITH_WIDEST_VECTORS(scores_near_or_far<kBytes>(block, table, out));
 }
-FOR_EACH_PROCESSOR
 void lane_scores(const NodeBlock<double>& block, const LaneTable<float>& table, float* out) {
-    scores_near_or_far(block, table, out);
+    WITH_WIDEST_VECTORS(scores_near_or_far<kBytes>(block, table, out));
 }
-FOR_EACH_PROCESSOR
 void lane_scores(const NodeBlock<float>& block, const LaneTable<double>& table, double* out) {
-    scores_near_or_far(block, table, out);
+    WITH_WIDEST_VECTORS(scores_near_or_far<kBytes>(block, table, out));
 }
-FOR_EACH_PROCESSOR
 void lane_scores(const NodeBlock<double>& block, const LaneTable<double>& table, double* out) {
-    scores_near_or_far(block, table, out);
+    WITH_WIDEST_VECTORS(scores_near_or_far<kBytes>(block, table, out));
 }
 
 FOR_EACH_PROCESSOR

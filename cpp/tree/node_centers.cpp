@@ -17,7 +17,8 @@ constexpr double kLost = 1e-6;     // of the norms: a cost whose digits are lost
 }  // namespace
 
 template <class V>
-void NodeCenters<V>::find(const NodePoints<V>& points, const std::vector<int32_t>& labels, int k) {
+void NodeCenters<V>::find(const NodePoints<V>& points, const std::vector<int32_t>& labels, int k,
+                          bool keep_sums) {
     const int64_t n = points.size();
     ends_.assign(k + 1, 0);
     for (int32_t label : labels) ++ends_[label + 1];
@@ -25,6 +26,7 @@ void NodeCenters<V>::find(const NodePoints<V>& points, const std::vector<int32_t
     members_.resize(n);
     for (int64_t i = 0; i < n; ++i) members_[ends_[labels[i]]++] = int32_t(i);
     centers.assign(k, {}), weights.assign(k, 0.0), norms2.assign(k, 0.0);
+    sums_.assign(keep_sums ? k : 0, {});
     scratch_.resize(std::max<size_t>(scratch_.size(), size_t(points.n_threads)));
     parallel_blocks(k, points.n_threads, [&](int64_t c, int thread) { find_one(points, int(c), scratch_[thread]); });
 }
@@ -69,10 +71,19 @@ void NodeCenters<V>::find_one(const NodePoints<V>& points, int c, Scratch& own) 
     }
     center.compute_norm();
     norms2[c] = center.norm2, weights[c] = weight;
+    if (!sums_.empty()) sums_[c] = center.values;
     const double divisor = points.unit ? std::sqrt(norms2[c]) : weight;
     if (!(divisor > 0)) return;
     for (double& value : center.values) value /= divisor;
     center.compute_norm();
+}
+
+template <class V>
+std::vector<double> NodeCenters<V>::total(const NodePoints<V>& points) const {
+    std::vector<double> found(points.rows.n_features(), 0.0);
+    for (size_t c = 0; c < sums_.size(); ++c)
+        for (size_t e = 0; e < sums_[c].size(); ++e) found[points.rows.column(centers[c].features[e])] += sums_[c][e];
+    return found;
 }
 
 template <class V>

@@ -16,7 +16,9 @@ template <class V>
 class NodeCenters {
 public:
     // Of all clusters, in the columns of the node. A cluster whose rows add up to nothing keeps that sum.
-    void find(const NodePoints<V>& points, const std::vector<int32_t>& labels, int k);
+    void find(const NodePoints<V>& points, const std::vector<int32_t>& labels, int k, bool keep_sums);
+    // Per column of the matrix: the sums that were kept, added up cluster by cluster.
+    std::vector<double> total(const NodePoints<V>& points) const;
     // Per cluster, where centers are those of these labels and the sums keep the digits; else empty.
     std::vector<double> costs_from_sums(const NodePoints<V>& points, const std::vector<int32_t>& labels) const;
     // Row by row, whatever the labels.
@@ -35,7 +37,8 @@ private:
 
     std::vector<int64_t> ends_;      // per cluster, and its rows, in a row
     std::vector<int32_t> members_;
-    std::vector<Scratch> scratch_;   // per thread
+    std::vector<std::vector<double>> sums_;  // per cluster: of its rows, in the columns of its center; empty unless kept
+    std::vector<Scratch> scratch_;           // per thread
 };
 
 }  // namespace sparsecluster

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kSampleRows = 512;  // per child: rows that centers are found with where there are twice as many
 constexpr int64_t kStep = 2;          // the first centers are found with one of so many blocks of rows
 constexpr int64_t kFirstBlocks = 2;   // if that leaves so many
+constexpr int kFirstIterations = 3;   // that see these rows alone
 constexpr int64_t kSharp = 2;         // rows between bounds that leave no choice of sizes
 constexpr int64_t kApproach = 50;     // one of so many rows may be too many for its cluster on the way
 constexpr double kTiny = 1e-14;       // of the norms: a distance that is rounding alone
@@ -25,6 +26,14 @@ SizeBounds loosened(SizeBounds bounds) {
     constexpr double kSlack = 0.05;
     if (bounds.most - bounds.least > kSharp) return bounds;
     return {bounds.least - int64_t(double(bounds.least) * kSlack), bounds.most + int64_t(double(bounds.most) * kSlack)};
+}
+
+// The bounds of the clusters of n of all rows, which have their share of each.
+SizeBounds share_of(SizeBounds bounds, int64_t n, int64_t n_all, int64_t k) {
+    if (n == n_all) return bounds;
+    const double share = double(n) / double(n_all);
+    return {std::min(int64_t(double(bounds.least) * share), n / k),
+            std::max(int64_t(double(bounds.most) * share) + 1, n / k + 1)};
 }
 
 bool within(const Split& split, SizeBounds bounds) {
@@ -81,11 +90,7 @@ void NodeKMeans<V>::load(const int32_t* ids, int64_t n) {
     labels_.resize(n);
     own_.resize(n);
     bounds_ = task_->bounds;
-    if (n == task_->n_rows) return;
-    // A sample has its share of the rows of each child.
-    const double share = double(n) / double(task_->n_rows);
-    bounds_.least = std::min(int64_t(double(bounds_.least) * share), n / task_->n_children);
-    bounds_.most = std::max(int64_t(double(bounds_.most) * share) + 1, n / task_->n_children + 1);
+    bounds_ = share_of(bounds_, n, task_->n_rows, task_->n_children);
 }
 
 // Whether float32 holds the squares of the rows, and of sums of them all.
@@ -115,7 +120,7 @@ Split NodeKMeans<V>::run(uint64_t seed) {
     if (!sample_.empty()) leave_sample();
     if (task_->bounded() && k_ > 1) assign_within_bounds(true);
     n_iter_ = std::max(n_iter_, 1);
-    found_.find(points_, labels_, k_);
+    found_.find(points_, labels_, k_, task_->keep_total);
     // Without bounds every row belongs to the nearest of the centers that are kept; with bounds centers are those of
     // their rows.
     if (!task_->bounded()) keep_centers(), assign_freely();
@@ -173,21 +178,22 @@ void NodeKMeans<V>::iterate_within_bounds() {
         std::swap(before_, labels_);
         labels_.resize(before_.size());
         // The first assignment is free, because rows that are centers say little about most others.
-        const int64_t step = n_iter_ == 1 && points_.rows.n_blocks() >= 2 * kFirstBlocks ? kStep : 1;
+        const bool few = n_iter_ <= kFirstIterations && points_.rows.n_blocks() >= 2 * kFirstBlocks;
+        const int64_t step = few ? kStep : 1;
         if (n_iter_ == 1)
             assign_freely(step);
         else
-            assign_within_bounds(false);
-        if (n_iter_ > 2 && labels_ == before_) break;
+            assign_within_bounds(false, step);
+        if (n_iter_ > 2 && !few && labels_ == before_) break;
         update(step);
-        if (step > 1) continue;
+        if (few) continue;
         const double now = bounded_cost();
         if (!precise_ && now <= kTight * points_.norms) {
             precise_ = true, quantized_ = false;
             precisely_.sums.reset(points_, k_);
             update();
         }
-        if (n_iter_ > 2) converged_ = last_cost - now <= options_->cost_tol * now;
+        if (n_iter_ > 2 && last_cost < std::numeric_limits<double>::infinity()) converged_ = last_cost - now <= options_->cost_tol * now;
         if (n_iter_ > 1) last_cost = now;
         if (options_->shift_tol >= 0 && shift2() <= options_->shift_tol) converged_ = true;
     }
@@ -248,9 +254,14 @@ void NodeKMeans<V>::assign_freely(int64_t step) {
 }
 
 template <class V>
-void NodeKMeans<V>::assign_within_bounds(bool exactly) {
-    const int64_t n = points_.size();
-    const SizeBounds bounds = exactly ? bounds_ : loosened(bounds_);
+void NodeKMeans<V>::assign_within_bounds(bool exactly, int64_t step) {
+    constexpr int64_t kBlock = NodeRows<V>::kBlock;
+    const int64_t n_blocks = (points_.rows.n_blocks() + step - 1) / step;
+    const int64_t last_block = (n_blocks - 1) * step * kBlock;
+    const int64_t n = (n_blocks - 1) * kBlock + std::min(kBlock, points_.size() - last_block);
+    const SizeBounds bounds = exactly ? bounds_ : loosened(share_of(bounds_, n, points_.size(), k_));
+    some_labels_.resize(step > 1 ? n : 0);
+    int32_t* const labels = step > 1 ? some_labels_.data() : labels_.data();
     scored([&]<class T>(Scoring<T>& scoring) {
         const LaneTable<T>& table = scoring.sums.table;
         const int lanes = table.lanes();
@@ -261,21 +272,22 @@ void NodeKMeans<V>::assign_within_bounds(bool exactly) {
         if (bounds_.most - bounds_.least > kSharp) assigner.forget();
         const bool many = BalancedAssigner<T>::many(n);
         const T jitter = T((sizeof(T) == 4 ? kJitter : kJitter * kJitter * kJitter) * score_scale());
-        assigner.begin(scores, n, k_, lanes, bounds, labels_.data(), n_threads_);
-        parallel_blocks(points_.rows.n_blocks(), n_threads_, [&](int64_t index, int) {
-            points_.rows.block(index, [&](const NodeBlock<V>& block) {
-                T* const out = scores + block.first * lanes;
+        assigner.begin(scores, n, k_, lanes, bounds, labels, n_threads_);
+        parallel_blocks(n_blocks, n_threads_, [&](int64_t index, int) {
+            points_.rows.block(index * step, [&](const NodeBlock<V>& block) {
+                const int64_t first = index * kBlock;
+                T* const out = scores + first * lanes;
                 score(block, table, out);
                 for (int64_t i = 0; !points_.weights.empty() && i < block.n; ++i)
                     for (int c = 0; c < k_; ++c) out[i * lanes + c] *= T(points_.weights[block.first + i]);
                 lane_jitter(block.first, block.n, lanes, jitter, out);
-                if (!many) assigner.take_best(block.first, block.first + block.n);
+                if (!many) assigner.take_best(first, first + block.n);
             });
         });
         if (many) {
             assigner.guess_prices();
-            parallel_blocks(points_.rows.n_blocks(), n_threads_, [&](int64_t index, int) {
-                assigner.take_best(index * NodeRows<V>::kBlock, std::min(n, (index + 1) * NodeRows<V>::kBlock));
+            parallel_blocks(n_blocks, n_threads_, [&](int64_t index, int) {
+                assigner.take_best(index * kBlock, std::min(n, (index + 1) * kBlock));
             });
         }
         if (exactly) {
@@ -284,6 +296,8 @@ void NodeKMeans<V>::assign_within_bounds(bool exactly) {
             if (assigner.approach(n / kApproach, 0) > n / kApproach) assigner.move_excess();
         }
     });
+    for (int64_t i = 0; i < int64_t(some_labels_.size()); ++i)
+        labels_[i / kBlock * step * kBlock + i % kBlock] = some_labels_[i];
 }
 
 // About as large as scores are.
@@ -405,6 +419,7 @@ Split NodeKMeans<V>::finished() {
     std::vector<double> costs;
     if (task_->bounded()) costs = found_.costs_from_sums(points_, labels_);
     if (costs.empty()) costs = found_.costs_of_rows(points_, labels_);
+    if (task_->keep_total) split.total = found_.total(points_);
     std::vector<int32_t> number(k_, -1);
     for (int32_t label : labels_) number[label] = 0;
     for (int c = 0; c < k_; ++c) {

@@ -55,8 +55,8 @@ private:
     void score(const NodeBlock<V>& block, const LaneTable<T>& table, T* out) const;
     // One of so many blocks of rows; the labels of the others are undefined.
     void assign_freely(int64_t step = 1);
-    // Sizes may be off by a little unless they are to be met exactly.
-    void assign_within_bounds(bool exactly);
+    // The same within the bounds of the sizes, which may be off by a little unless they are to be met exactly.
+    void assign_within_bounds(bool exactly, int64_t step = 1);
     double score_scale() const;
     void refill_empty();
     double free_cost() const;    // of the labels with the centers that they were found with
@@ -86,6 +86,7 @@ private:
     std::vector<double> cluster_weight_;
     LaneTable<double> last_;          // centers of the iteration before, where shifts are asked for
     std::vector<int32_t> labels_, before_;
+    std::vector<int32_t> some_labels_;  // of the rows of some blocks
     std::vector<double> own_;         // per row: the score with its own center, where sizes are free
 };
 

@@ -58,9 +58,11 @@ public:
     int64_t size() const { return n_; }
     int64_t n_entries() const { return n_entries_; }
     int64_t n_columns() const { return n_columns_; }
-    int64_t n_declared() const { return rows_->n_columns(); }  // columns of the matrix, with those that are left out
+    int64_t n_features() const { return rows_->n_features(); }  // columns of the matrix
+    int64_t n_declared() const { return rows_->n_columns(); }   // and with those that are left out there
     int64_t n_nonzero() const {
         if (copied_) return begin_[n_];
+        if (in_place_) return n_entries_;
         int64_t found = 0;
         with_matrix([&](const auto& matrix) {
             for (int64_t i = 0; i < n_; ++i) {

@@ -23,6 +23,7 @@ struct NodeTask {
     Bounding bounding = Bounding::none;
     SizeBounds bounds;
     uint64_t seed = 0;
+    bool keep_total = false;
 
     bool bounded() const { return bounding == Bounding::always; }
 };
@@ -43,6 +44,7 @@ struct Split {
     std::vector<int32_t> labels;   // per row of the node: its child
     std::vector<Center> centers;   // per child, in the columns of the matrix
     std::vector<double> costs;     // per child: weighted sum of squared distances to the center
+    std::vector<double> total;     // per column of the matrix: the weighted sum of all rows, where it was to be kept
     int n_iter = 0;
     bool converged = false;
 };

@@ -15,6 +15,7 @@ from sparsecluster import (
     convert,
     open_store,
     silhouette,
+    simplified_silhouette,
 )
 from sparsecluster.evaluation.choice import as_table
 from sparsecluster.evaluation.recommend import knee, recommend
@@ -76,6 +77,10 @@ def test_the_table_says_what_the_measures_say(metric, weighted):
     assert row["silhouette"] == pytest.approx(mean, abs=1e-9)
     spread = np.sqrt(np.average((by_rows - mean) ** 2, weights=weights) / len(X))
     assert row["silhouette_error"] == pytest.approx(spread, rel=1e-9)
+    simplified = simplified_silhouette(
+        csr(X), choice.labels, metric=BY[metric], sample_weight=weights
+    )
+    assert row["simplified_silhouette"] == pytest.approx(simplified, abs=1e-9)
     assert kept[5].cost == row["cost"]
     assert row["stability"] > 0.9
 
@@ -163,8 +168,8 @@ def test_a_more_stable_k_and_a_rival_are_told():
     table = as_table(
         [
             ChoiceRecord(
-                k=k, cost=10.0 - k, silhouette=value, silhouette_error=0.001, stability=stable,
-                iterations=1, seconds=0.0,
+                k=k, cost=10.0 - k, silhouette=0.2, silhouette_error=0.0, stability=stable,
+                simplified_silhouette=value, simplified_error=0.001, iterations=1, seconds=0.0,
             )
             for k, value, stable in records
         ]
@@ -173,10 +178,24 @@ def test_a_more_stable_k_and_a_rival_are_told():
     assert advice.k == 4
     assert "K = 2 is more stable, with 0.90" in advice.doubt
     assert "K = 2 is nearly as good" not in advice.doubt
-    table["silhouette"][0] = 0.306
-    assert "K = 2 is nearly as good, with a silhouette of 0.306" in recommend(table).doubt
-    table["silhouette"][0] = 0.3095
+    table["simplified_silhouette"][0] = 0.306
+    assert (
+        "K = 2 is nearly as good, with a simplified silhouette of 0.306" in recommend(table).doubt
+    )
+    table["simplified_silhouette"][0] = 0.3095
     assert recommend(table).k == 2  # within its standard error, and more stable
+
+
+def test_short_rows_that_are_near_to_all_do_not_hide_the_other_clusters():
+    rng = np.random.default_rng(1)
+    chance = np.full((12, 400), 0.003)
+    for kind in chance:
+        kind[rng.choice(400, 14, replace=False)] = 0.3
+    bought = rng.random((960, 400)) < chance[np.repeat(np.arange(12), 80)]
+    choice = choose_k(csr(bought.astype(float)), range(2, 21), random_state=0)
+    # Baskets with little in them are a cluster, too, to which mean distances are short.
+    assert choice.table["k"][np.argmax(choice.table["silhouette"])] < 11
+    assert choice.k == 12
 
 
 def test_few_distinct_rows_end_the_range():

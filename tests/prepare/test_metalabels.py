@@ -1,6 +1,7 @@
 """Label representations: equations F.1 and F.2 of the paper, against dense sums."""
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 from support.data import LAYOUTS, csr, dense, directions, signed, text
 
-from sparsecluster import KMeans, SphericalKMeans, metalabels
+from sparsecluster import KMeans, SphericalKMeans, convert, metalabels
+from sparsecluster.prepare.metalabels import label_row_blocks
 
 
 @pytest.fixture
@@ -185,7 +187,7 @@ def test_labels_of_a_real_set_are_the_dense_sums_and_can_be_clustered(real_label
 def test_store_of_labels_is_that_of_all_instances_in_memory(Z, Y, tmp_path, monkeypatch):
     from sklearn.datasets import dump_svmlight_file
 
-    from sparsecluster import convert, read
+    from sparsecluster import read
 
     path = tmp_path / "x.svm"
     dump_svmlight_file(csr(Z), csr(Y), str(path), multilabel=True, zero_based=False)
@@ -197,3 +199,21 @@ def test_store_of_labels_is_that_of_all_instances_in_memory(Z, Y, tmp_path, monk
     for name in ("indptr", "indices", "data"):
         np.testing.assert_array_equal(getattr(store.matrix, name), getattr(expected, name))
     assert sorted(one.name for one in (tmp_path / "labels.store").iterdir() if one.is_dir()) == []
+
+
+def test_memory_grows_with_the_labels_of_instances_not_with_their_entries(tmp_path):
+    rng, peaks, counts = np.random.default_rng(0), [], (24_000, 72_000)
+    lines = [" ".join(f"{c}:1" for c in np.flatnonzero(rng.random(400) < 0.15) + 1)
+             for _ in range(1000)]  # fmt: skip
+    for n in counts:
+        path = tmp_path / f"{n}.svm"
+        path.write_text("".join(f"{i % 50},{50 + i % 50} {lines[i % 1000]}\n" for i in range(n)))
+        rows = convert(path, tmp_path / f"{n}.store").checked()
+        tracemalloc.start()
+        for _ in label_row_blocks(rows, path):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    more = counts[1] - counts[0]
+    bytes_of_labels, bytes_of_entries = more * 2 * 50, more * 60 * 8
+    assert peaks[1] - peaks[0] < bytes_of_labels < bytes_of_entries / 4, peaks

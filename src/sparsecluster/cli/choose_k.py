@@ -185,12 +185,13 @@ def _shown(choice: Choice) -> Any:
     from rich.table import Table
 
     table = Table()
-    for name in ("K", "cost", "silhouette", "stability", ""):
+    for name in ("K", "cost", "silhouette", "simplified", "stability", ""):
         table.add_column(name, justify="right" if name else "left")
     for row in choice.table:
         marks = [name for name, k in (("choice", choice.k), ("knee", choice.knee)) if k == row["k"]]
         stable = "" if row["stability"] != row["stability"] else f"{row['stability']:.3f}"
-        cells = (f"{row['k']}", f"{row['cost']:.6g}", f"{row['silhouette']:.4f}", stable)
+        means = (f"{row[name]:.4f}" for name in ("silhouette", "simplified_silhouette"))
+        cells = (f"{row['k']}", f"{row['cost']:.6g}", *means, stable)
         table.add_row(*cells, ", ".join(marks), style="bold" if row["k"] == choice.k else None)
     return table
 

@@ -35,7 +35,7 @@ def tree(
     zero_rows: Annotated[Literal["error", "first"], Parameter(group=TREE)] = "first",
     runs: Annotated[int, Parameter(validator=Number(gte=1), group=TREE)] = 1,
     max_iter: Annotated[int, Parameter(validator=Number(gte=1), group=TREE)] = 20,
-    tol: Annotated[float, Parameter(validator=Number(gte=0), group=TREE)] = 5e-3,
+    tol: Annotated[float, Parameter(validator=Number(gte=0), group=TREE)] = 1e-2,
     seed: Seed = None,
     memory_limit: str | None = None,
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,

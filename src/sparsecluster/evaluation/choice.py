@@ -23,6 +23,8 @@ class ChoiceRecord:
         The cost of the clustering (see :func:`clustering_cost`); it falls from row to row.
     silhouette, silhouette_error : float
         The mean silhouette (see :func:`silhouette`), and its standard error.
+    simplified_silhouette, simplified_error : float
+        The same by distances to centers (see :func:`simplified_silhouette`): what K is chosen by.
     stability : float
         How well clusterings of samples of the rows agree with this one on their rows: the mean
         adjusted Rand index. NaN where there are no samples.
@@ -36,6 +38,8 @@ class ChoiceRecord:
     cost: float
     silhouette: float
     silhouette_error: float
+    simplified_silhouette: float
+    simplified_error: float
     stability: float
     iterations: int
     seconds: float
@@ -90,17 +94,18 @@ class Choice:
         return f"<Choice: k={self.k} of {self.table['k'][0]} to {self.table['k'][-1]}>"
 
     def __str__(self) -> str:
-        lines = ["    K          cost  silhouette  stability"]
+        lines = ["    K          cost  silhouette  simplified  stability"]
         for row in self.table:
             stable = f"{row['stability']:.3f}" if np.isfinite(row["stability"]) else "-"
             mark = " <" if row["k"] == self.k else ""
             lines.append(
-                f"{row['k']:5d}  {row['cost']:12.6g}  {row['silhouette']:10.4f}  {stable:>9}{mark}"
+                f"{row['k']:5d}  {row['cost']:12.6g}  {row['silhouette']:10.4f}  "
+                f"{row['simplified_silhouette']:10.4f}  {stable:>9}{mark}"
             )
         return "\n".join([*lines, self.reason, f"Doubt: {self.doubt}"])
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw cost, silhouette and stability against K, with the choice and the knee marked.
+        """Draw cost, silhouettes and stability against K, with the choice and the knee marked.
 
         Parameters
         ----------
@@ -126,6 +131,8 @@ class Choice:
         upper.plot([bend], [at], "o", color="C1", label=f"knee, K = {bend}")
         upper.set_ylabel("cost")
         lower.plot(ks, self.table["silhouette"], marker=".", color="C2", label="silhouette")
+        lower.plot(ks, self.table["simplified_silhouette"], marker=".", color="C4",
+                   label="simplified silhouette")  # fmt: skip
         lower.set_ylabel("silhouette")
         lower.set_xlabel("K")
         for one in (upper, lower):

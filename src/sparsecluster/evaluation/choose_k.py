@@ -21,7 +21,7 @@ from sparsecluster.evaluation.geometry import Geometry
 from sparsecluster.evaluation.labelling import Labelling
 from sparsecluster.evaluation.recommend import candidates, recommend
 from sparsecluster.evaluation.search_state import SearchState
-from sparsecluster.evaluation.silhouette_values import silhouettes
+from sparsecluster.evaluation.silhouette_values import silhouettes, simplified_silhouettes
 from sparsecluster.kmeans.assignment import choose_algorithm
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.setting import SeedSetting
@@ -37,6 +37,7 @@ from sparsecluster.storage.checkpoint import fingerprint, open_checkpoint, secon
 
 # Rows of a sample: so many per cluster of the largest K, and no more than half of all.
 SAMPLE_PER_CLUSTER, LEAST_SAMPLE = 30, 1000
+Judged = tuple[tuple[float, float], tuple[float, float]]
 #: Called after each K; a true answer ends the search.
 ChoiceCallback = Callable[[ChoiceRecord], Any]
 
@@ -67,9 +68,9 @@ def choose_k(
     too. So the cost falls with K, and all of them together take a fraction of the time of as many
     separate fits.
 
-    The recommendation is the K of the highest mean silhouette. Where others are within their
-    standard error of it, the most stable of them is taken. The knee of the cost curve (the point
-    farthest below the line between its ends, both axes scaled to one) is told beside it, and
+    The recommendation is the K of the highest mean simplified silhouette. Where others are within
+    their standard error of it, the most stable of them is taken. The knee of the cost curve (the
+    point farthest below the line between its ends, both axes scaled to one) is told beside it, and
     `doubt` says what speaks against the choice.
 
     Parameters
@@ -152,6 +153,7 @@ def choose_k(
         "max_iter": max_iter,
         "tol": tol,
         "random_state": random_state,
+        "judged_by": "simplified silhouette",
     }
     same = {} if checkpoint is None else fingerprint(deciding, entered, weights)
     points = metric_of(metric).rows(
@@ -256,30 +258,32 @@ class Search:
         link, judged = found[0]
         if link is None or judged is None:
             return None
-        values, error = judged
+        (mean, error), (simplified, simplified_error) = judged
         record = ChoiceRecord(
             k=k,
             cost=link.cost,
-            silhouette=values,
+            silhouette=mean,
             silhouette_error=error,
+            simplified_silhouette=simplified,
+            simplified_error=simplified_error,
             stability=self._stability(links),
             iterations=link.iterations,
             seconds=time.perf_counter() - begun,
         )
         records = [*self.state.records, record]
         table = as_table(records)
-        near = candidates(table["k"], table["silhouette"], table["silhouette_error"])
+        near = candidates(table["k"], table["simplified_silhouette"], table["simplified_error"])
         kept = {**self.state.kept, k: (link.labels, link.centers)}
         self.state = SearchState(
             records=records, links=links, kept={k: kept[k] for k in near.tolist()}
         )
         return record
 
-    def _side_by_side(self, k: int) -> list[tuple[Link | None, tuple[float, float] | None]]:
+    def _side_by_side(self, k: int) -> list[tuple[Link | None, Judged | None]]:
         """The links of all chains at this K, and what the silhouettes of the first one are."""
         token = _core.StopToken()
 
-        def work(number: int) -> tuple[Link | None, tuple[float, float] | None]:
+        def work(number: int) -> tuple[Link | None, Judged | None]:
             token.watch()
             try:
                 link = self._reached(number, k)
@@ -302,9 +306,14 @@ class Search:
             return chain.first(k, self._n_init) if k < size else None
         return chain.next(before, k) if before is not None and k < size else before
 
-    def _silhouettes(self, link: Link) -> tuple[float, float]:
-        """The mean silhouette and its standard error."""
-        values, _ = silhouettes(self._geometry(link))
+    def _silhouettes(self, link: Link) -> Judged:
+        """The mean silhouette and its standard error, and the same of the simplified one."""
+        geometry = self._geometry(link)
+        by_rows = silhouettes(geometry)[0], simplified_silhouettes(geometry, root=False)
+        one, other = (self._mean_and_error(values) for values in by_rows)
+        return one, other
+
+    def _mean_and_error(self, values: np.ndarray) -> tuple[float, float]:
         weights = self._task.setting.weights
         mean = float(np.average(values, weights=weights))
         variance = float(np.average((values - mean) ** 2, weights=weights))

@@ -1,4 +1,9 @@
-"""Which K a table of clusterings speaks for, why, and what speaks against it."""
+"""Which K a table of clusterings speaks for, why, and what speaks against it.
+
+It goes by the simplified silhouette (Hruschka et al. 2004), by distances to centers. Mean distances
+to the rows of a cluster hold its spread as well: a cluster of short rows, which spread little, is
+then near to all rows, and clusterings that have one look bad, however well they tell others apart.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +41,7 @@ def knee(ks: np.ndarray, costs: np.ndarray) -> int:
 
 
 def candidates(ks: np.ndarray, silhouettes: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """All K whose silhouette is within its standard error of the highest.
+    """All K whose simplified silhouette is within its standard error of the highest.
 
     What is left out stays so when larger K are added: the highest only rises.
     """
@@ -44,13 +49,14 @@ def candidates(ks: np.ndarray, silhouettes: np.ndarray, errors: np.ndarray) -> n
 
 
 def recommend(table: np.ndarray, *, complete: bool = True) -> Recommendation:
-    """Of those whose silhouette is within its standard error of the highest, the most stable K.
+    """Of those whose simplified silhouette is within its standard error of the highest, the most
+    stable K.
 
     Stabilities are compared to two digits; of equal ones, and without any, the highest silhouette
     counts.
     """
-    ks, silhouettes = table["k"], table["silhouette"]
-    near = np.isin(ks, candidates(ks, silhouettes, table["silhouette_error"]))
+    ks, silhouettes = table["k"], table["simplified_silhouette"]
+    near = np.isin(ks, candidates(ks, silhouettes, table["simplified_error"]))
     stable = np.round(np.nan_to_num(table["stability"], nan=-1.0), 2)
     order = np.lexsort((ks, -silhouettes, -stable, ~near))
     chosen = table[order[0]]
@@ -64,15 +70,15 @@ def recommend(table: np.ndarray, *, complete: bool = True) -> Recommendation:
 
 
 def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int) -> str:
-    k, value = int(chosen["k"]), float(chosen["silhouette"])
+    k, value = int(chosen["k"]), float(chosen["simplified_silhouette"])
     if n_tried == 1:
-        return f"K = {k} is the only one that was tried (silhouette {value:.3f})."
+        return f"K = {k} is the only one that was tried (simplified silhouette {value:.3f})."
     if k == best:
-        reason = f"K = {k} has the highest silhouette, {value:.3f}"
+        reason = f"K = {k} has the highest simplified silhouette, {value:.3f}"
     else:
         reason = (
-            f"K = {k} is the most stable of those whose silhouette is within its standard error of "
-            f"the highest: it has {value:.3f}, and K = {best} has {highest:.3f}"
+            f"K = {k} is the most stable of those whose simplified silhouette is within its "
+            f"standard error of the highest: it has {value:.3f}, and K = {best} has {highest:.3f}"
         )
     told = []
     if np.isfinite(chosen["stability"]):
@@ -86,7 +92,7 @@ def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int)
 
 
 def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str:
-    ks, silhouettes, k = table["k"], table["silhouette"], int(chosen["k"])
+    ks, silhouettes, k = table["k"], table["simplified_silhouette"], int(chosen["k"])
     doubts = []
     # Without a cost every cluster is of equal rows.
     exhausted = not complete and table["cost"][-1] <= 1e-12 * table["cost"][0]
@@ -112,7 +118,9 @@ def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str
         doubts.append(f"K = {ks[steadiest]} is more stable, with {stable[steadiest]:.2f}")
     rival = _rival(ks, silhouettes, k)
     if rival is not None:
-        doubts.append(f"K = {rival[0]} is nearly as good, with a silhouette of {rival[1]:.3f}")
+        doubts.append(
+            f"K = {rival[0]} is nearly as good, with a simplified silhouette of {rival[1]:.3f}"
+        )
     if len(ks) > 2 and bend != k:
         doubts.append(f"the cost curve bends at K = {bend}")
     if not doubts:

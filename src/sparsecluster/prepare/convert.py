@@ -71,7 +71,7 @@ def convert(
     metalabels : bool, default=False
         Take the labels of the file for rows, as :func:`metalabels` makes them. The rows of the file
         are written into the folder first, and gone through label by label there, so that they need
-        not fit into memory; their labels must.
+        not fit into memory; their labels must, at about 25 bytes each.
     overwrite : bool, default=False
         Whether a store of this name is replaced.
     executor : Client, str, int or None, default=None

@@ -26,7 +26,7 @@ from sparsecluster.rows.recipe import check_norm
 from sparsecluster.rows.resources import effective_n_threads
 from sparsecluster.rows.rows import MAX_INDEX, Rows, as_rows, check_input
 
-BLOCK = 1 << 22  # entries of the result that are computed at a time, in float64
+BLOCK = 1 << 18  # entries of the result that are computed at a time, in float64
 
 
 def metalabels(
@@ -92,10 +92,10 @@ def label_rows(rows: Rows, path: Any) -> Rows:
 
 def label_row_blocks(rows: Rows, path: Any) -> Iterator[sp.csr_array]:
     """The same block by block. Rows that are mapped from a file need not fit into memory: those of
-    some labels are read at a time."""
-    labels = _labels_of(rows, path)
-    instances = sp.csr_array(rows.checked().matrix)
-    return _label_blocks(instances, _members(labels, rows.n_rows, None), "l2")
+    some labels are read at a time. Of the labels there is one copy, by label."""
+    by_label = _labels_of(rows, path).astype(np.int8).tocsc()
+    members = sp.csr_array(by_label.T)
+    return _label_blocks(sp.csr_array(rows.checked().matrix), members, "l2")
 
 
 def _labels_of(rows: Rows, path: Any) -> sp.csr_array:

@@ -91,7 +91,8 @@ class Cosine(Metric):
         allow_zero = zero_rows == "first"
         norm2 = rows.core.norm2
         near = 1e-6 if rows.matrix.dtype == np.float32 else 1e-14
-        if rows.streamed and _all_unit(norm2, near, allow_zero):
+        # Where squares are zero a row may still have a direction, which is looked for below.
+        if _all_unit(norm2, near, allow_zero and rows.streamed):
             return rows
         lengths = np.sqrt(norm2)
         tiny = np.flatnonzero(norm2 < TINY_NORM2)

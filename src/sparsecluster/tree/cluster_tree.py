@@ -89,7 +89,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         Runs per split, of which the one of the lowest cost is kept.
     max_iter : int, default=20
         Most iterations of a run.
-    tol : float, default=5e-3
+    tol : float, default=1e-2
         Stop a run when an iteration lowers its cost by no more than this share of it.
     random_state : int, RandomState or None, default=None
         Seed of the starting centers.
@@ -176,7 +176,7 @@ class ClusterTree(ClusterMixin, TreeForms):
         init: str = "k-means++",
         n_init: int = 1,
         max_iter: int = 20,
-        tol: float = 5e-3,
+        tol: float = 1e-2,
         random_state: Any = None,
         n_threads: int | None = None,
         memory_limit: int | str | None = None,

@@ -120,6 +120,8 @@ class Tree:
     @cached_property
     def leaves(self) -> np.ndarray:
         nodes = np.flatnonzero(self.n_children == 0)
+        if nodes[0] >= self._of_levels()[-1].start:  # all on the last level, as they stand
+            return nodes.astype(np.int32)
         return nodes[np.argsort(self.first_leaves[nodes])].astype(np.int32)
 
     def children(self, node: int | np.integer[Any]) -> np.ndarray:

@@ -37,7 +37,7 @@ class SizePlan:
             return
         if n_rows < low:
             raise ValueError(f"min_leaf_size={low} is more than there are rows ({n_rows}).")
-        smallest = self._smallest_leaf(n_rows) if self.balanced else low
+        smallest = self._smallest_leaf(n_rows) if self.balanced and low > 1 else low
         if smallest < low:
             raise ValueError(
                 f"min_leaf_size={low} cannot be kept: a balanced tree of {n_rows} rows with "
