@@ -20,8 +20,8 @@ SumScales::SumScales(const ColumnStats& columns) : features(columns.count.size()
 ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit)
     : scales_(columns), spread_(columns), metric_(metric), limit_(limit), clusters_(n_clusters) {}
 
-void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
-                      int64_t end, const FixedSum& weight, Scratch& scratch) {
+void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
+                      Scratch& scratch) {
     Cluster& cluster = clusters_[k];
     // In place: what comes chunk by chunk has few features that are new.
     scratch.features.clear();
@@ -29,7 +29,7 @@ void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const Fix
     bool vanished = false;
     const size_t n_known = cluster.features.size();
     size_t at = 0;
-    for (int64_t e = begin; e < end; ++e) {
+    for (size_t e = 0; e < features.size(); ++e) {
         while (at < n_known && cluster.features[at] < features[e]) ++at;
         if (at < n_known && cluster.features[at] == features[e]) {
             cluster.sums.add(at, sums[e]);
@@ -45,15 +45,14 @@ void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const Fix
     cluster.weight = scales_.weight.value(cluster.fixed_weight);
 }
 
-UpdateStats ClusterSums::apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads) {
+UpdateStats ClusterSums::apply(const SumDeltaView& delta, double scatter, Centers& centers, int n_threads) {
     UpdateStats stats;
     stats.moved = delta.moved;
     stats.shift.assign(size(), 0.0);
     std::vector<Scratch> scratches(std::max(n_threads, 1));
     parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
-        const int64_t begin = delta.begin[k], end = delta.begin[k + 1];
-        if (begin == end && delta.weights[k].zero()) return;
-        add(k, delta.features, delta.sums, begin, end, delta.weights[k], scratches[thread]);
+        if (delta.features_of(k).empty() && delta.weights[k].zero()) return;
+        add(k, delta.features_of(k), delta.sums_of(k), delta.weights[k], scratches[thread]);
         move_center(k, centers, stats);
     });
     stats.cost = cost(scatter);
@@ -92,9 +91,9 @@ Center ClusterSums::place(Center mean, Cluster& cluster) const {
     return in_space(metric_, [&](auto space) {
         if (!limit_.active()) {
             const double length = std::sqrt(mean.norm2);
-            Center center = center_of(std::move(mean), metric_, limit_);
-            cluster.explained = cluster.weight * space.explained(center, length, spread);
-            return center;
+            space.finish(mean);
+            cluster.explained = cluster.weight * space.explained(mean, length, spread);
+            return mean;
         }
         Center center = center_of(mean, metric_, limit_);
         cluster.explained = cluster.weight * space.explained_off_mean(mean, center, spread);
@@ -107,7 +106,7 @@ SumDelta ClusterSums::whole() const {
     all.begin.assign(1, 0);
     for (const Cluster& cluster : clusters_) {
         all.features.insert(all.features.end(), cluster.features.begin(), cluster.features.end());
-        all.sums.append(cluster.sums, 0, cluster.sums.size());
+        all.sums.append(cluster.sums.view());
         all.begin.push_back(int64_t(all.features.size()));
         all.weights.push_back(cluster.fixed_weight);
     }

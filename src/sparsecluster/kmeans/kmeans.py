@@ -304,6 +304,7 @@ class KMeans(OnWorkers, MergingEstimator):
             rows=points,
             setting=setting,
             columns=columns,
+            occurring=occurring,
             algorithm=algorithm,
             bounds=bounds,
             max_iter=self.max_iter,
