@@ -173,7 +173,7 @@ class RemoteRows:
         """What tells one fit from another: the same as where all rows are here."""
         ends = np.cumsum(self.session.ask("n_entries")).tolist()
         own = [{"first_entry": first} for first in [None, *ends[:-1]]]
-        values = joined_checksums(self.session.ask("checksums", own=own))
+        values: Any = joined_checksums(self.session.ask("checksums", own=own))
         values = totals_checksum(self._totals) if values is None else values
         return described_fit(deciding, self.described, self.weights, values)
 
