@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,6 +137,22 @@ def test_bad_file_is_named_and_leaves_nothing(tmp_path):
     with pytest.raises(ReadError, match=r"part-2\.svm"):
         convert(path, tmp_path / "rows.store", executor=LocalExecutor(2))
     assert set(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("bad", [[1, 3], [3, 4], [4]])
+@pytest.mark.parametrize("kind", ["svm", "txt"])
+def test_first_bad_file_is_told_as_without_workers(tmp_path, monkeypatch, kind, bad):
+    monkeypatch.chdir(tmp_path)
+    files_of(Path(), kind)
+    for number in bad:
+        # The later, the larger: workers read large files first.
+        (tmp_path / f"part-{number}.{kind}").write_bytes(b"1 5:x\xff\n" * number)
+    with pytest.raises(ReadError) as here:
+        convert(f"part-*.{kind}", "rows.store")
+    with pytest.raises(ReadError) as there:
+        convert(f"part-*.{kind}", "rows.store", executor=LocalExecutor(2))
+    assert str(there.value) == str(here.value)
+    assert str(here.value).startswith(f"part-{bad[0]}")
 
 
 def test_file_that_a_worker_does_not_see_is_named(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,14 @@ class Told:
     options: list[dict[str, Any]]  #: that were found, by what columns count from
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadingEnd:
+    """How a worker got on with its files."""
+
+    missing: str | None = None  #: a file that it does not see
+    failed: tuple[int, ReadError] | None = None  #: the first recording that failed, and why
+
+
 # --- on the workers ------------------------------------------------------------------------------
 
 
@@ -59,18 +68,24 @@ class ReadingPart:
     def restore(self, recipe: dict[str, Any]) -> None:
         """There is nothing to restore: what was recorded is in files."""
 
-    def record(self) -> list[str]:
-        """Record what was not yet; the files that this worker does not see."""
+    def record(self) -> ReadingEnd:
+        """Record what was not yet."""
         folder, spec = Path(self._spec["folder"]), self._spec
         if not folder.is_dir():
-            return [str(folder)]
+            return ReadingEnd(missing=str(folder))
+        failed: tuple[int, ReadError] | None = None
         for number, files in spec["files"].items():
-            missing = [str(file) for file in files if not os.path.exists(file)]
-            if missing:
-                return missing
-            if not (folder / str(number)).exists():
-                self._record(folder, number, files)
-        return []
+            if failed is not None and number > failed[0]:
+                continue  # the first is told, as where all are read one after the other
+            for file in files:
+                if not os.path.exists(file):
+                    return ReadingEnd(missing=str(file))
+            try:
+                if not (folder / str(number)).exists():
+                    self._record(folder, number, files)
+            except ReadError as error:
+                failed = number, error
+        return ReadingEnd(failed=failed)
 
     def _record(self, folder: Path, number: int, files: list[Path]) -> None:
         """Record some files; the recording appears whole or not at all."""
@@ -264,11 +279,20 @@ class Recorder:
             for part in parts
         ]
         with closing(self._executor.session(ReadingPart, specs)) as session:
-            for missing in filter(None, session.ask("record")):
+            ends: list[ReadingEnd] = session.ask("record")
+        for end in ends:
+            if end.missing is not None:
                 raise ReadError(
-                    f"A worker does not see {missing[0]}. All workers have to see the files that "
+                    f"A worker does not see {end.missing}. All workers have to see the files that "
                     f"are converted, and the folder of the store, under the same paths."
                 )
+        failed = min((end.failed for end in ends if end.failed), key=itemgetter(0), default=None)
+        if failed is not None:
+            number, error = failed
+            said = str(error)
+            for file in groups[number]:  # as it was named here
+                said = said.replace(str(file.absolute()), str(file))
+            raise type(error)(said)
 
 
 @contextmanager
