@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -202,6 +204,35 @@ def test_killed_worker_changes_nothing(tmp_path, monkeypatch):
         convert(path, tmp_path / "there.store", executor=client)
         kill.join()
     assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
+
+
+def test_recordings_of_a_killed_driver_go_with_the_next_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = files_of(Path(), "txt")
+    before = set(os.listdir())
+    script = f"""
+import os, signal
+from sparsecluster import convert
+from sparsecluster.prepare import recorded
+from sparsecluster.run.local import LocalExecutor
+
+write, written = recorded.write_recording, []
+
+def killed(source, folder):
+    write(source, folder)
+    written.append(folder)
+    if len(written) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+recorded.write_recording = killed
+convert({path!r}, "rows.store", executor=LocalExecutor(2))
+"""
+    assert subprocess.run([sys.executable, "-c", script]).returncode == -signal.SIGKILL
+    (left,) = set(os.listdir()) - before
+    assert left.endswith(".partial")
+    assert list(Path(left).glob("recordings-*/*/*"))
+    convert(path, "rows.store")
+    assert set(os.listdir()) - before == {"rows.store"}
 
 
 def test_command_converts_by_workers(tmp_path, monkeypatch):
