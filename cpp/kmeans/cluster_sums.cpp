@@ -53,26 +53,25 @@ UpdateStats ClusterSums::apply(const SumDeltaView& delta, double scatter, Center
     parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
         if (delta.features_of(k).empty() && delta.weights[k].zero()) return;
         add(k, delta.features_of(k), delta.sums_of(k), delta.weights[k], scratches[thread]);
-        move_center(k, centers, stats);
+        move_center(k, centers, stats, scratches[thread]);
     });
     stats.cost = cost(scatter);
     return stats;
 }
 
-Center ClusterSums::mean_of(const Cluster& cluster) const {
-    Center mean;
-    mean.features = cluster.features;
+void ClusterSums::find_mean(const Cluster& cluster, Center& mean) const {
+    mean.features.assign(cluster.features.begin(), cluster.features.end());
     mean.values.resize(cluster.sums.size());
     for (size_t e = 0; e < cluster.sums.size(); ++e)
         mean.values[e] = scales_.features[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
-    return mean;
 }
 
-void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats) {
-    move_center(k, clusters_[k].weight, mean_of(clusters_[k]), centers, stats);
+void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats, Scratch& scratch) {
+    find_mean(clusters_[k], scratch.mean);
+    move_center(k, clusters_[k].weight, scratch.mean, centers, stats);
 }
 
-void ClusterSums::move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats) {
+void ClusterSums::move_center(int64_t k, double weight, Center& mean, Centers& centers, UpdateStats& stats) {
     Cluster& cluster = clusters_[k];
     cluster.weight = weight;
     cluster.explained = 0;
@@ -80,24 +79,28 @@ void ClusterSums::move_center(int64_t k, double weight, Center mean, Centers& ce
     mean.compute_norm();
     cluster.mean_norm2 = mean.norm2;
     if (!in_space(metric_, [&](auto space) { return space.has_place(mean.norm2); })) return;
-    Center center = place(std::move(mean), cluster);
-    stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
-    centers.items[k] = std::move(center);
+    place(mean, cluster);
+    Center& center = centers.items[k];
+    stats.shift[k] = std::sqrt(shift2(center, mean));
+    // Into the memory that it has: to take other memory for every move would leave the old in pieces.
+    FixedSums::tighten(center.features, mean.features);
+    FixedSums::tighten(center.values, mean.values);
+    center.norm2 = mean.norm2;
 }
 
-// The center that a mean makes, and what it takes off the scatter.
-Center ClusterSums::place(Center mean, Cluster& cluster) const {
+// Makes a center of a mean, and says what it takes off the scatter.
+void ClusterSums::place(Center& mean, Cluster& cluster) const {
     const auto spread = [this](const Center& center) { return spread_(as_row(center)); };
-    return in_space(metric_, [&](auto space) {
+    in_space(metric_, [&](auto space) {
         if (!limit_.active()) {
             const double length = std::sqrt(mean.norm2);
             space.finish(mean);
             cluster.explained = cluster.weight * space.explained(mean, length, spread);
-            return mean;
+            return;
         }
         Center center = center_of(mean, metric_, limit_);
         cluster.explained = cluster.weight * space.explained_off_mean(mean, center, spread);
-        return center;
+        mean = std::move(center);
     });
 }
 

@@ -314,7 +314,7 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
                     changed_before[k] = 1;
                     clusters_.add(k, scratch.features, scratch.sums.view(), scratch.weight, scratch.merging);
                 }
-                if (changed_before[k] && end == n_rows) clusters_.move_center(k, centers, stats);
+                if (changed_before[k] && end == n_rows) clusters_.move_center(k, centers, stats, scratch.merging);
             };
             rows_.add_up(view, changes, clusters_.scales(), n_threads, work_in);
         });
@@ -346,7 +346,7 @@ void Sums::sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int
                 if (scratch.touched.empty()) scratch.touched.resize(rows_.rows_.n_features());
                 if (changes.begin[k] == changes.begin[k + 1]) return;
                 auto [weight, mean] = rows_.sum_anew(view, members, k, scratch, thread == 0);
-                clusters_.move_center(k, weight, std::move(mean), centers, stats);
+                clusters_.move_center(k, weight, mean, centers, stats);
             });
         },
         rows_.rows_.matrix());

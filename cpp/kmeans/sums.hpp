@@ -109,12 +109,13 @@ public:
     struct Scratch {
         std::vector<int32_t> features;
         FixedSums sums;
+        Center mean;
     };
     void add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
              Scratch& scratch);
-    void move_center(int64_t k, Centers& centers, UpdateStats& stats);
-    // For sums that are not in fixed point.
-    void move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats);
+    void move_center(int64_t k, Centers& centers, UpdateStats& stats, Scratch& scratch);
+    // For sums that are not in fixed point. The mean is used up.
+    void move_center(int64_t k, double weight, Center& mean, Centers& centers, UpdateStats& stats);
 
     const SumScales& scales() const { return scales_; }
 
@@ -127,8 +128,8 @@ private:
         double mean_norm2 = 0;
         double explained = 0;  // what the center takes off the scatter
     };
-    Center mean_of(const Cluster& cluster) const;
-    Center place(Center mean, Cluster& cluster) const;
+    void find_mean(const Cluster& cluster, Center& mean) const;
+    void place(Center& mean, Cluster& cluster) const;
 
     SumScales scales_;
     Spread spread_;
