@@ -15,6 +15,7 @@ from support.machines import local_cluster, process_ids
 
 from sparsecluster import Prepare, convert, open_store
 from sparsecluster.cli import app
+from sparsecluster.formats.svmlight import SvmlightSource
 from sparsecluster.rows.errors import ReadError
 from sparsecluster.run.local import LocalExecutor
 
@@ -184,6 +185,30 @@ def test_what_was_recorded_is_not_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(recorded, "write_recording", watched)
     convert(files_of(tmp_path, "npz"), tmp_path / "rows.store", executor=Twice(2))
     assert len(read) == len(set(read)) == 5
+
+
+@pytest.mark.parametrize("n_files", [1, 5])
+def test_columns_that_count_from_zero_as_shows_late_are_read_once(tmp_path, monkeypatch, n_files):
+    from sparsecluster.prepare import recorded
+
+    read, write = [], recorded.write_recording
+
+    def watched(source, folder):
+        read.append(source.path)
+        write(source, folder)
+
+    files_of(tmp_path, "svm")
+    path = str(tmp_path / "part-*.svm")
+    if n_files == 1:
+        monkeypatch.setitem(SvmlightSource.__init__.__kwdefaults__, "block_bytes", 200)
+        path = tmp_path / "all.svm"
+        lines = [(tmp_path / f"part-{number}.svm").read_text() for number in range(5)]
+        path.write_text("".join(lines))
+    convert(path, tmp_path / "here.store")
+    monkeypatch.setattr(recorded, "write_recording", watched)
+    convert(path, tmp_path / "there.store", executor=LocalExecutor(2))
+    assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
+    assert len(read) == n_files
 
 
 def test_killed_worker_changes_nothing(tmp_path, monkeypatch):

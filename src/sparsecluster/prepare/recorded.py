@@ -42,6 +42,7 @@ class Told:
     early: list[Any]  #: number and names of columns, if they were told before the first block
     n_features: int | None
     first_column: int
+    lowest_column: int | None  #: that columns count from, by the blocks that have any
     feature_names: Any  #: an array, or None
     column_order: Any
     n_labels: int | None
@@ -111,8 +112,10 @@ def write_recording(source: Source, folder: Path) -> None:
         early[:] = source.n_features, source.feature_names
 
     source.on_columns = hear
-    n_blocks = 0
+    n_blocks, lowest = 0, None
     for block in source.blocks():
+        if len(block.indices):
+            lowest = min(source.first_column, 1 if lowest is None else lowest)
         labels = None if block.labels is None else vars(block.labels)
         write_values(
             folder / str(n_blocks),
@@ -128,6 +131,7 @@ def write_recording(source: Source, folder: Path) -> None:
         early=early,
         n_features=source.n_features,
         first_column=first_column,
+        lowest_column=lowest,
         feature_names=source.feature_names,
         column_order=source.column_order,
         n_labels=source.n_labels,
@@ -164,6 +168,7 @@ class Recorded(Source):
     def __init__(self, path: Path, folder: Path) -> None:
         super().__init__(path)
         self._folder = folder
+        self.lowest_column = max(COLUMN_BASES)  #: that all files count columns from, once known
         values = read_values(folder / TOLD)
         self.told = Told(**values | {"feature_names": names_in(values["feature_names"])})
 
@@ -177,14 +182,15 @@ class Recorded(Source):
             self.tell_columns(n_features, names_in(names))
         for number in range(told.n_blocks):
             values = read_values(self._folder / str(number))
-            self.first_column = values.pop("first_column")
+            self.first_column = min(values.pop("first_column"), self.lowest_column)
             labels = values.pop("labels")
             yield Block(
                 **values | {"ids": names_in(values["ids"])},
                 labels=None if labels is None else Labels(**labels),
             )
         self.n_features, self.feature_names = told.n_features, told.feature_names
-        self.first_column, self.column_order = told.first_column, told.column_order
+        self.first_column = min(told.first_column, self.lowest_column)
+        self.column_order = told.column_order
         self.n_labels = told.n_labels
 
 
@@ -244,6 +250,10 @@ class Recorder:
             path = plain.folder
         self._record(groups, {"path": path, "folder": str(folder), "open": opening})
         recorded = [Recorded(files[0], folder / str(n)) for n, files in enumerate(groups)]
+        # Known before the first block, so that nothing is read again where it shows late.
+        lowest = [one.told.lowest_column for one in recorded if one.told.lowest_column is not None]
+        for one in recorded:
+            one.lowest_column = min(lowest, default=one.lowest_column)
         if plain.terms:
             return RecordedTexts(inputs.path, recorded, more.get("vocabulary"))
         if len(recorded) == 1:
