@@ -41,6 +41,18 @@ struct PyAssigner {
     std::unique_ptr<Assigner> assigner;
 };
 
+// What some rows add to what the cost is a difference from.
+template <class PyOfSums>
+Out<int64_t> py_scatter_of(const PyOfSums& self, int64_t begin, int64_t end) {
+    require(0 <= begin && begin <= end && end <= self.rows.n_rows(), "there are no such rows");
+    ExactSum found;
+    {
+        const GilReleased released;
+        found = self.sums.scatter_of(begin, end);
+    }
+    return limbs_of(found);
+}
+
 struct PySums {
     PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters,
            const std::string& metric, const CenterLimit& limit)
@@ -79,8 +91,8 @@ using DeltaArrays = std::tuple<int64_t, Out<int64_t>, Out<int32_t>, Out<int64_t>
 using InDelta = std::tuple<int64_t, In<int64_t>, In<int32_t>, In<int64_t>, In<int64_t>, In<int64_t>>;
 
 template <class T>
-std::vector<T> copied(const In<T>& in) {
-    return std::vector<T>(in.data(), in.data() + in.size());
+std::span<const T> spanned(const In<T>& in) {
+    return {in.data(), in.size()};
 }
 
 DeltaArrays arrays_of(SumDelta delta) {
@@ -94,12 +106,13 @@ DeltaArrays arrays_of(SumDelta delta) {
             to_numpy(std::move(weights))};
 }
 
-SumDelta delta_of(const InDelta& arrays, int64_t n_features) {
+// A delta that was received, checked; it lives as long as the arrays.
+SumDeltaView delta_of(const InDelta& arrays, int64_t n_features) {
     const auto& [moved, begin, features, coarse, fine, weights] = arrays;
     require(weights.size() % 2 == 0 && begin.size() == weights.size() / 2 + 1 && features.size() == coarse.size() &&
                 (fine.size() == 0 || fine.size() == coarse.size()),
             "the arrays of a delta contradict each other");
-    SumDelta delta{moved, copied(begin), copied(features), FixedSums(copied(coarse), copied(fine)), {}};
+    SumDeltaView delta{moved, spanned(begin), spanned(features), {spanned(coarse), spanned(fine)}, {}};
     for (size_t w = 0; w < weights.size(); w += 2) delta.weights.push_back({weights.data()[w], weights.data()[w + 1]});
     require(delta.begin.front() == 0 && delta.begin.back() == int64_t(delta.features.size()),
             "the clusters of a delta do not end within it");
@@ -114,13 +127,15 @@ SumDelta delta_of(const InDelta& arrays, int64_t n_features) {
 }
 
 DeltaArrays py_merged(const std::vector<InDelta>& deltas) {
-    require(!deltas.empty(), "there is no delta to merge");
-    SumDelta sum = delta_of(deltas[0], INT32_MAX);
+    require(deltas.size() > 1, "there is nothing to merge");
+    SumDeltaView all = delta_of(deltas[0], INT32_MAX);
+    SumDelta sum;
     for (size_t d = 1; d < deltas.size(); ++d) {
-        const SumDelta next = delta_of(deltas[d], INT32_MAX);
-        require(next.n_clusters() == sum.n_clusters(), "deltas of other numbers of clusters");
+        const SumDeltaView next = delta_of(deltas[d], INT32_MAX);
+        require(next.n_clusters() == all.n_clusters(), "deltas of other numbers of clusters");
         const GilReleased released;
-        sum = merged(sum, next);
+        sum = merged(all, next);
+        all = sum.view();
     }
     return arrays_of(std::move(sum));
 }
@@ -154,16 +169,6 @@ struct PyRowSums {
         return arrays_of(std::move(found));
     }
 
-    Out<int64_t> scatter_of(int64_t begin, int64_t end) const {
-        require(0 <= begin && begin <= end && end <= rows.n_rows(), "there are no such rows");
-        ExactSum found;
-        {
-            const GilReleased released;
-            found = sums.scatter_of(begin, end);
-        }
-        return limbs_of(found);
-    }
-
     const Rows& rows;
     Weights weights;
     SumScales scales;
@@ -176,7 +181,7 @@ std::tuple<int64_t, Out<double>, double> py_apply(ClusterSums& sums, const InDel
     require(centers.size() == sums.size() &&
                 centers.n_features == int64_t(sums.scales().features.size()),
             "centers do not fit the sums");
-    const SumDelta delta = delta_of(arrays, centers.n_features);
+    const SumDeltaView delta = delta_of(arrays, centers.n_features);
     require(delta.n_clusters() == sums.size(), "a delta of another number of clusters");
     UpdateStats stats;
     {
@@ -230,6 +235,7 @@ void bind_kmeans(nb::module_& m) {
              "rows"_a, "columns"_a, "weights"_a.none(), "n_clusters"_a, "metric"_a, "limit"_a,
              nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def_prop_ro("scatter", [](const PySums& self) { return self.sums.scatter(); })
+        .def("scatter_of", &py_scatter_of<PySums>, "begin"_a, "end"_a)
         .def_prop_ro("mean_norm2", [](const PySums& self) { return to_numpy(self.sums.mean_norm2()); },
                      nb::rv_policy::automatic)
         .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
@@ -244,7 +250,7 @@ void bind_kmeans(nb::module_& m) {
             self.check(labels);
             self.sums.assume(labels.data(), int64_t(labels.size()));
         }, "labels"_a)
-        .def("scatter_of", &PyRowSums::scatter_of, "begin"_a, "end"_a);
+        .def("scatter_of", &py_scatter_of<PyRowSums>, "begin"_a, "end"_a);
     nb::class_<ClusterSums>(m, "ClusterSums")
         .def("__init__", [](ClusterSums* self, const ColumnStats& columns, int64_t n_clusters,
                             const std::string& metric, const CenterLimit& limit) {

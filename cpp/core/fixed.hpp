@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 #ifdef __SSE2__
@@ -24,6 +25,17 @@ struct FixedSum {
     }
 };
 
+// Many of them that belong to somebody else; no fine parts where all of these are zero.
+struct FixedSumsView {
+    std::span<const int64_t> coarse, fine;
+
+    size_t size() const { return coarse.size(); }
+    FixedSum operator[](size_t i) const { return {coarse[i], fine.empty() ? 0 : fine[i]}; }
+    FixedSumsView between(size_t begin, size_t end) const {
+        return {coarse.subspan(begin, end - begin), fine.empty() ? fine : fine.subspan(begin, end - begin)};
+    }
+};
+
 // Many of them. Float32 values leave nothing for the fine parts as a rule, which are kept only where one is not zero.
 class FixedSums {
 public:
@@ -39,15 +51,15 @@ public:
         if (sum.fine != 0 || !fine_.empty()) fine_.push_back(sum.fine);
         coarse_.push_back(sum.coarse);
     }
-    // Those of another one from `begin` to `end`.
-    void append(const FixedSums& other, size_t begin, size_t end) {
-        if (fine_.empty() && !other.fine_.empty()) fine_.resize(coarse_.size(), 0);
-        coarse_.insert(coarse_.end(), other.coarse_.begin() + begin, other.coarse_.begin() + end);
-        if (other.fine_.empty())
+    void append(const FixedSumsView& others) {
+        if (fine_.empty() && !others.fine.empty()) fine_.resize(coarse_.size(), 0);
+        coarse_.insert(coarse_.end(), others.coarse.begin(), others.coarse.end());
+        if (others.fine.empty())
             fine_.resize(fine_.empty() ? 0 : coarse_.size(), 0);
         else
-            fine_.insert(fine_.end(), other.fine_.begin() + begin, other.fine_.begin() + end);
+            fine_.insert(fine_.end(), others.fine.begin(), others.fine.end());
     }
+    FixedSumsView view() const { return {coarse_, fine_}; }
     // Adds to one of them.
     void add(size_t i, const FixedSum& sum) {
         if (fine_.empty() && sum.fine != 0) fine_.resize(coarse_.size(), 0);
@@ -107,9 +119,6 @@ public:
     const std::vector<int64_t>& fine() const { return fine_; }
     std::vector<int64_t> take_coarse() { return std::move(coarse_); }
     std::vector<int64_t> take_fine() { return std::move(fine_); }
-    FixedSums() = default;
-    FixedSums(std::vector<int64_t> coarse, std::vector<int64_t> fine)
-        : coarse_(std::move(coarse)), fine_(std::move(fine)) {}
 
 private:
     template <class T>

@@ -20,8 +20,8 @@ SumScales::SumScales(const ColumnStats& columns) : features(columns.count.size()
 ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit)
     : scales_(columns), spread_(columns), metric_(metric), limit_(limit), clusters_(n_clusters) {}
 
-void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin,
-                      int64_t end, const FixedSum& weight, Scratch& scratch) {
+void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
+                      Scratch& scratch) {
     Cluster& cluster = clusters_[k];
     // In place: what comes chunk by chunk has few features that are new.
     scratch.features.clear();
@@ -29,7 +29,7 @@ void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const Fix
     bool vanished = false;
     const size_t n_known = cluster.features.size();
     size_t at = 0;
-    for (int64_t e = begin; e < end; ++e) {
+    for (size_t e = 0; e < features.size(); ++e) {
         while (at < n_known && cluster.features[at] < features[e]) ++at;
         if (at < n_known && cluster.features[at] == features[e]) {
             cluster.sums.add(at, sums[e]);
@@ -45,35 +45,33 @@ void ClusterSums::add(int64_t k, const std::vector<int32_t>& features, const Fix
     cluster.weight = scales_.weight.value(cluster.fixed_weight);
 }
 
-UpdateStats ClusterSums::apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads) {
+UpdateStats ClusterSums::apply(const SumDeltaView& delta, double scatter, Centers& centers, int n_threads) {
     UpdateStats stats;
     stats.moved = delta.moved;
     stats.shift.assign(size(), 0.0);
     std::vector<Scratch> scratches(std::max(n_threads, 1));
     parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
-        const int64_t begin = delta.begin[k], end = delta.begin[k + 1];
-        if (begin == end && delta.weights[k].zero()) return;
-        add(k, delta.features, delta.sums, begin, end, delta.weights[k], scratches[thread]);
-        move_center(k, centers, stats);
+        if (delta.features_of(k).empty() && delta.weights[k].zero()) return;
+        add(k, delta.features_of(k), delta.sums_of(k), delta.weights[k], scratches[thread]);
+        move_center(k, centers, stats, scratches[thread]);
     });
     stats.cost = cost(scatter);
     return stats;
 }
 
-Center ClusterSums::mean_of(const Cluster& cluster) const {
-    Center mean;
-    mean.features = cluster.features;
+void ClusterSums::find_mean(const Cluster& cluster, Center& mean) const {
+    mean.features.assign(cluster.features.begin(), cluster.features.end());
     mean.values.resize(cluster.sums.size());
     for (size_t e = 0; e < cluster.sums.size(); ++e)
         mean.values[e] = scales_.features[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
-    return mean;
 }
 
-void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats) {
-    move_center(k, clusters_[k].weight, mean_of(clusters_[k]), centers, stats);
+void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats, Scratch& scratch) {
+    find_mean(clusters_[k], scratch.mean);
+    move_center(k, clusters_[k].weight, scratch.mean, centers, stats);
 }
 
-void ClusterSums::move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats) {
+void ClusterSums::move_center(int64_t k, double weight, Center& mean, Centers& centers, UpdateStats& stats) {
     Cluster& cluster = clusters_[k];
     cluster.weight = weight;
     cluster.explained = 0;
@@ -81,24 +79,28 @@ void ClusterSums::move_center(int64_t k, double weight, Center mean, Centers& ce
     mean.compute_norm();
     cluster.mean_norm2 = mean.norm2;
     if (!in_space(metric_, [&](auto space) { return space.has_place(mean.norm2); })) return;
-    Center center = place(std::move(mean), cluster);
-    stats.shift[k] = std::sqrt(shift2(centers.items[k], center));
-    centers.items[k] = std::move(center);
+    place(mean, cluster);
+    Center& center = centers.items[k];
+    stats.shift[k] = std::sqrt(shift2(center, mean));
+    // Into the memory that it has: to take other memory for every move would leave the old in pieces.
+    FixedSums::tighten(center.features, mean.features);
+    FixedSums::tighten(center.values, mean.values);
+    center.norm2 = mean.norm2;
 }
 
-// The center that a mean makes, and what it takes off the scatter.
-Center ClusterSums::place(Center mean, Cluster& cluster) const {
+// Makes a center of a mean, and says what it takes off the scatter.
+void ClusterSums::place(Center& mean, Cluster& cluster) const {
     const auto spread = [this](const Center& center) { return spread_(as_row(center)); };
-    return in_space(metric_, [&](auto space) {
+    in_space(metric_, [&](auto space) {
         if (!limit_.active()) {
             const double length = std::sqrt(mean.norm2);
-            Center center = center_of(std::move(mean), metric_, limit_);
-            cluster.explained = cluster.weight * space.explained(center, length, spread);
-            return center;
+            space.finish(mean);
+            cluster.explained = cluster.weight * space.explained(mean, length, spread);
+            return;
         }
         Center center = center_of(mean, metric_, limit_);
         cluster.explained = cluster.weight * space.explained_off_mean(mean, center, spread);
-        return center;
+        mean = std::move(center);
     });
 }
 
@@ -107,7 +109,7 @@ SumDelta ClusterSums::whole() const {
     all.begin.assign(1, 0);
     for (const Cluster& cluster : clusters_) {
         all.features.insert(all.features.end(), cluster.features.begin(), cluster.features.end());
-        all.sums.append(cluster.sums, 0, cluster.sums.size());
+        all.sums.append(cluster.sums.view());
         all.begin.push_back(int64_t(all.features.size()));
         all.weights.push_back(cluster.fixed_weight);
     }

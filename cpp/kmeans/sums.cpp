@@ -13,46 +13,43 @@ namespace sparsecluster {
 
 namespace {
 
-// Features, ascending, and their sums: from `begin` to `end` of lists of them.
+// Features, ascending, and their sums.
 struct SumRange {
-    const std::vector<int32_t>& features;
-    const FixedSums& sums;
-    size_t begin, end;
+    std::span<const int32_t> features;
+    FixedSumsView sums;
 };
 
-// Both; what comes to nothing is left out.
+// Appends both; what comes to nothing is left out.
 void merge_sums(const SumRange& one, const SumRange& other, std::vector<int32_t>& features, FixedSums& sums) {
-    size_t at = one.begin;
-    const auto copy_until = [&](size_t end) {
-        features.insert(features.end(), one.features.begin() + at, one.features.begin() + end);
-        sums.append(one.sums, at, end);
-        at = end;
-    };
-    for (size_t o = other.begin; o < other.end; ++o) {
-        const int32_t feature = other.features[o];
-        size_t end = at;
-        while (end < one.end && one.features[end] < feature) ++end;
-        if (end > at) copy_until(end);
-        FixedSum sum = other.sums[o];
-        if (at < one.end && one.features[at] == feature) sum.add(one.sums[at++]);
+    const size_t n_one = one.features.size(), n_other = other.features.size();
+    size_t at = 0, o = 0;
+    while (at < n_one && o < n_other) {
+        const int32_t feature = std::min(one.features[at], other.features[o]);
+        FixedSum sum;
+        if (one.features[at] == feature) sum = one.sums[at++];
+        if (other.features[o] == feature) sum.add(other.sums[o++]);
         if (sum.zero()) continue;
         features.push_back(feature);
         sums.push_back(sum);
     }
-    copy_until(one.end);
+    features.insert(features.end(), one.features.begin() + at, one.features.end());
+    sums.append(one.sums.between(at, n_one));
+    features.insert(features.end(), other.features.begin() + o, other.features.end());
+    sums.append(other.sums.between(o, n_other));
 }
 
 }  // namespace
 
-SumDelta merged(const SumDelta& one, const SumDelta& other) {
+SumDelta merged(const SumDeltaView& one, const SumDeltaView& other) {
     SumDelta both;
     both.moved = one.moved + other.moved;
     both.weights = one.weights;
     both.begin.assign(1, 0);
+    both.features.reserve(one.features.size() + other.features.size());
+    both.sums.reserve(one.features.size() + other.features.size());
     for (int64_t k = 0; k < one.n_clusters(); ++k) {
         both.weights[k].add(other.weights[k]);
-        merge_sums({one.features, one.sums, size_t(one.begin[k]), size_t(one.begin[k + 1])},
-                   {other.features, other.sums, size_t(other.begin[k]), size_t(other.begin[k + 1])}, both.features,
+        merge_sums({one.features_of(k), one.sums_of(k)}, {other.features_of(k), other.sums_of(k)}, both.features,
                    both.sums);
         both.begin.push_back(int64_t(both.features.size()));
     }
@@ -252,12 +249,15 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
             if (!changed) return;
             delta.weights[k].add(scratch.weight);
             ClusterSums::Scratch& both = scratch.merging;
-            both.features.clear();
-            both.sums.clear();
-            merge_sums({features[k], sums[k], 0, features[k].size()},
-                       {scratch.features, scratch.sums, 0, scratch.features.size()}, both.features, both.sums);
-            FixedSums::tighten(features[k], both.features);
-            sums[k].assign_tightly(both.sums);
+            const bool first = features[k].empty();
+            if (!first) {
+                both.features.clear();
+                both.sums.clear();
+                merge_sums({features[k], sums[k].view()}, {scratch.features, scratch.sums.view()}, both.features,
+                           both.sums);
+            }
+            FixedSums::tighten(features[k], first ? scratch.features : both.features);
+            sums[k].assign_tightly(first ? scratch.sums : both.sums);
         });
     });
     delta.begin.assign(1, 0);
@@ -267,7 +267,7 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
     delta.sums.reserve(n_entries);
     for (int64_t k = 0; k < n_clusters_; ++k) {
         delta.features.insert(delta.features.end(), features[k].begin(), features[k].end());
-        delta.sums.append(sums[k], 0, sums[k].size());
+        delta.sums.append(sums[k].view());
         delta.begin.push_back(int64_t(delta.features.size()));
         features[k] = {};
         sums[k] = {};
@@ -312,10 +312,9 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
             const auto work_in = [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
                 if (changed) {
                     changed_before[k] = 1;
-                    clusters_.add(k, scratch.features, scratch.sums, 0, int64_t(scratch.features.size()),
-                                  scratch.weight, scratch.merging);
+                    clusters_.add(k, scratch.features, scratch.sums.view(), scratch.weight, scratch.merging);
                 }
-                if (changed_before[k] && end == n_rows) clusters_.move_center(k, centers, stats);
+                if (changed_before[k] && end == n_rows) clusters_.move_center(k, centers, stats, scratch.merging);
             };
             rows_.add_up(view, changes, clusters_.scales(), n_threads, work_in);
         });
@@ -347,7 +346,7 @@ void Sums::sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int
                 if (scratch.touched.empty()) scratch.touched.resize(rows_.rows_.n_features());
                 if (changes.begin[k] == changes.begin[k + 1]) return;
                 auto [weight, mean] = rows_.sum_anew(view, members, k, scratch, thread == 0);
-                clusters_.move_center(k, weight, std::move(mean), centers, stats);
+                clusters_.move_center(k, weight, mean, centers, stats);
             });
         },
         rows_.rows_.matrix());

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,21 @@ struct SumScales {
     explicit SumScales(const ColumnStats& columns);
 };
 
-// What changes of labels add to the sums of the clusters.
+// What changes of labels add to the sums of the clusters, in arrays of somebody else.
+struct SumDeltaView {
+    int64_t moved = 0;
+    std::span<const int64_t> begin;
+    std::span<const int32_t> features;
+    FixedSumsView sums;
+    std::vector<FixedSum> weights;
+
+    int64_t n_clusters() const { return int64_t(weights.size()); }
+    // Of a cluster.
+    std::span<const int32_t> features_of(int64_t k) const { return features.subspan(begin[k], begin[k + 1] - begin[k]); }
+    FixedSumsView sums_of(int64_t k) const { return sums.between(begin[k], begin[k + 1]); }
+};
+
+// The same in arrays of its own.
 struct SumDelta {
     int64_t moved = 0;               // rows that changed cluster
     std::vector<int64_t> begin;      // per cluster, into features and sums; one more than there are clusters
@@ -46,10 +61,10 @@ struct SumDelta {
     FixedSums sums;
     std::vector<FixedSum> weights;   // per cluster
 
-    int64_t n_clusters() const { return int64_t(weights.size()); }
+    SumDeltaView view() const { return {moved, begin, features, sums.view(), weights}; }
 };
 // The delta of both.
-SumDelta merged(const SumDelta& one, const SumDelta& other);
+SumDelta merged(const SumDeltaView& one, const SumDeltaView& other);
 
 // Squared distance of a row to the mean of all rows.
 class Spread {
@@ -83,7 +98,7 @@ public:
     // Works a delta in and moves the centers to where the means have them, within the limit. A cluster without
     // weight, or whose mean has no place, keeps its center. `scatter`: what the cost is a difference from, of all rows
     // that take part (see metric.hpp).
-    UpdateStats apply(const SumDelta& delta, double scatter, Centers& centers, int n_threads);
+    UpdateStats apply(const SumDeltaView& delta, double scatter, Centers& centers, int n_threads);
     // What adds up to these sums where there are none yet.
     SumDelta whole() const;
     // Squared norms of the means.
@@ -94,13 +109,13 @@ public:
     struct Scratch {
         std::vector<int32_t> features;
         FixedSums sums;
+        Center mean;
     };
-    // Those features from `begin` to `end`.
-    void add(int64_t k, const std::vector<int32_t>& features, const FixedSums& sums, int64_t begin, int64_t end,
-             const FixedSum& weight, Scratch& scratch);
-    void move_center(int64_t k, Centers& centers, UpdateStats& stats);
-    // For sums that are not in fixed point.
-    void move_center(int64_t k, double weight, Center mean, Centers& centers, UpdateStats& stats);
+    void add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
+             Scratch& scratch);
+    void move_center(int64_t k, Centers& centers, UpdateStats& stats, Scratch& scratch);
+    // For sums that are not in fixed point. The mean is used up.
+    void move_center(int64_t k, double weight, Center& mean, Centers& centers, UpdateStats& stats);
 
     const SumScales& scales() const { return scales_; }
 
@@ -113,8 +128,8 @@ private:
         double mean_norm2 = 0;
         double explained = 0;  // what the center takes off the scatter
     };
-    Center mean_of(const Cluster& cluster) const;
-    Center place(Center mean, Cluster& cluster) const;
+    void find_mean(const Cluster& cluster, Center& mean) const;
+    void place(Center& mean, Cluster& cluster) const;
 
     SumScales scales_;
     Spread spread_;
@@ -208,6 +223,7 @@ public:
     std::vector<double> mean_norm2() const { return clusters_.mean_norm2(); }
     // What the cost is a difference from, of the rows that took part so far.
     double scatter() const { return rows_.scatter_.value(); }
+    ExactSum scatter_of(int64_t begin, int64_t end) const { return rows_.scatter_of(begin, end); }
 
 private:
     void sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats);

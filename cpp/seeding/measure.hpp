@@ -92,7 +92,7 @@ public:
 
 private:
     // Entries of rows that are measured by one thread at a time.
-    static constexpr int64_t kPortion = 1 << 14;
+    static constexpr int64_t kPortion = 1 << 12;
     // Below this share of the norms a distance is computed directly, for its digits.
     static constexpr double kCancelled = 0x1p-20;
 

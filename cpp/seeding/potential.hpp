@@ -24,21 +24,13 @@ public:
     double weight(int64_t i) const { return options_.weights ? options_.weights[i] : 1.0; }
     // Squared distance to the nearest seed.
     double distance2(int64_t i) const { return distance2_[i]; }
-    // A row nearer to a seed: to be followed by a refresh of its block.
+    // A row nearer to a seed: to be followed by a refresh.
     void set(int64_t i, double distance2) { distance2_[i] = distance2; }
     // (|x|^2 - distance2) / 2, scaled, rounded down: what a product with a nearer seed exceeds.
     const float* offsets() const { return offset_.data(); }
 
-    void refresh_block(int64_t b) {
-        double potential = 0;
-        for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) {
-            potential += chance(i);
-            const double offset = 0.5 * (rows_.norm2()[i] - distance2_[i]) * rows_.scale() * rows_.scale();
-            offset_[i] = float(offset) - std::abs(float(offset)) * 0x1p-20f;
-        }
-        blocks_[b] = potential;
-    }
     void refresh() {
+        for (int64_t i = 0; i < n_; ++i) refresh_offset(i);
         for (size_t b = 0; b < blocks_.size(); ++b) refresh_block(int64_t(b));
     }
     // Takes over the distances of rows that are nearer to a new seed.
@@ -46,6 +38,7 @@ public:
         std::vector<char> stale(blocks_.size(), 0);
         for (size_t p = 0; p < nearer.size(); ++p) {
             distance2_[nearer[p]] = distance2[p];
+            refresh_offset(nearer[p]);
             stale[nearer[p] / kBlock] = 1;
         }
         for (size_t b = 0; b < stale.size(); ++b)
@@ -101,6 +94,16 @@ public:
     }
 
 private:
+    void refresh_offset(int64_t i) {
+        const double offset = 0.5 * (rows_.norm2()[i] - distance2_[i]) * rows_.scale() * rows_.scale();
+        offset_[i] = float(offset) - std::abs(float(offset)) * 0x1p-20f;
+    }
+    void refresh_block(int64_t b) {
+        double potential = 0;
+        for (int64_t i = b * kBlock; i < std::min(n_, (b + 1) * kBlock); ++i) potential += chance(i);
+        blocks_[b] = potential;
+    }
+
     const Rows& rows_;
     const SeedOptions& options_;
     int64_t n_;

@@ -59,9 +59,9 @@ void check_sums_of_parts(const Recipe& recipe, Metric metric, bool weighted, int
         std::vector<int32_t> labels(n);
         for (int64_t i = 0; i < n; ++i) labels[i] = int32_t((i * (turn + 3) + i / 7) % n_clusters);
         const UpdateStats known = whole.update(labels.data(), n, expected, n_threads);
-        const SumDelta delta = merged(other.delta(labels.data() + middle, n - middle, scales, n_threads),
-                                      one.delta(labels.data(), middle, scales, 1));
-        const UpdateStats stats = clusters.apply(delta, whole.scatter(), centers, n_threads);
+        const SumDelta delta = merged(other.delta(labels.data() + middle, n - middle, scales, n_threads).view(),
+                                      one.delta(labels.data(), middle, scales, 1).view());
+        const UpdateStats stats = clusters.apply(delta.view(), whole.scatter(), centers, n_threads);
         check(stats.moved == known.moved && stats.shift == known.shift && stats.cost == known.cost,
               "an update by parts differs");
         for (int64_t k = 0; k < n_clusters; ++k)

@@ -1,12 +1,18 @@
 """`fit --dask` and `fit --workers`: what is refused, in terms of the options."""
 
+import asyncio
+import os
+import time
+
 import numpy as np
 import pytest
 from support.machines import local_cluster
 
 from sparsecluster import BisectingKMeans, KMeans, MiniBatchKMeans, convert, load_model
 from sparsecluster.cli import app
+from sparsecluster.kmeans.partition import Partition
 from sparsecluster.run import dask as run_dask
+from sparsecluster.run import dask_session
 
 
 @pytest.fixture
@@ -97,3 +103,34 @@ def test_no_scheduler_is_a_line(refused, monkeypatch):
     said = refused("fit", "rows.store", "-k", "2", "--dask", "tcp://127.0.0.1:1")
     assert "No Dask scheduler answers at tcp://127.0.0.1:1" in said
     assert "Traceback" not in said
+
+
+def test_scheduler_without_workers_is_a_line(refused, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(run_dask, "WORKER_SECONDS", 0.5)
+    with local_cluster(0, processes=False) as cluster:
+        said = refused("fit", "rows.store", "-k", "2", "--dask", cluster.scheduler_address)
+    assert "has no workers. Start some with `dask worker`." in said
+    assert "Traceback" not in said
+
+
+def test_workers_that_are_lost_are_a_line_and_leave_nothing(refused, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(dask_session, "WORKER_SECONDS", 0.5)
+    step = Partition.step
+
+    def lose(part, **given):  # in a thread of the worker, which is one of this process
+        asyncio.run_coroutine_threadsafe(worker.close(nanny=False), worker.loop.asyncio_loop)
+        time.sleep(1.0)
+        return step(part, **given)
+
+    monkeypatch.setattr(Partition, "step", lose)
+    before = set(os.listdir())
+    with local_cluster(1, processes=False) as cluster:
+        (worker,) = cluster.workers.values()
+        assert isinstance(worker, distributed.Worker)
+        fit = ["fit", "rows.store", "-k", "2", "--dask", cluster.scheduler_address]
+        said = refused(*fit, "--labels", "labels.npy", "--model", "model")
+    assert "No Dask worker is left" in said
+    assert "Traceback" not in said
+    assert set(os.listdir()) == before

@@ -3,7 +3,10 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from support.machines import local_cluster, process_ids
 
 from sparsecluster import Prepare, convert, open_store
 from sparsecluster.cli import app
+from sparsecluster.formats.svmlight import SvmlightSource
 from sparsecluster.rows.errors import ReadError
 from sparsecluster.run.local import LocalExecutor
 
@@ -138,6 +142,22 @@ def test_bad_file_is_named_and_leaves_nothing(tmp_path):
     assert set(os.listdir(tmp_path)) == before
 
 
+@pytest.mark.parametrize("bad", [[1, 3], [3, 4], [4]])
+@pytest.mark.parametrize("kind", ["svm", "txt"])
+def test_first_bad_file_is_told_as_without_workers(tmp_path, monkeypatch, kind, bad):
+    monkeypatch.chdir(tmp_path)
+    files_of(Path(), kind)
+    for number in bad:
+        # The later, the larger: workers read large files first.
+        (tmp_path / f"part-{number}.{kind}").write_bytes(b"1 5:x\xff\n" * number)
+    with pytest.raises(ReadError) as here:
+        convert(f"part-*.{kind}", "rows.store")
+    with pytest.raises(ReadError) as there:
+        convert(f"part-*.{kind}", "rows.store", executor=LocalExecutor(2))
+    assert str(there.value) == str(here.value)
+    assert str(here.value).startswith(f"part-{bad[0]}")
+
+
 def test_file_that_a_worker_does_not_see_is_named(tmp_path, monkeypatch):
     path = files_of(tmp_path, "txt")
     monkeypatch.setattr("sparsecluster.prepare.recorded.os.path.exists", lambda file: False)
@@ -167,6 +187,30 @@ def test_what_was_recorded_is_not_read_again(tmp_path, monkeypatch):
     assert len(read) == len(set(read)) == 5
 
 
+@pytest.mark.parametrize("n_files", [1, 5])
+def test_columns_that_count_from_zero_as_shows_late_are_read_once(tmp_path, monkeypatch, n_files):
+    from sparsecluster.prepare import recorded
+
+    read, write = [], recorded.write_recording
+
+    def watched(source, folder):
+        read.append(source.path)
+        write(source, folder)
+
+    files_of(tmp_path, "svm")
+    path = str(tmp_path / "part-*.svm")
+    if n_files == 1:
+        monkeypatch.setitem(SvmlightSource.__init__.__kwdefaults__, "block_bytes", 200)
+        path = tmp_path / "all.svm"
+        lines = [(tmp_path / f"part-{number}.svm").read_text() for number in range(5)]
+        path.write_text("".join(lines))
+    convert(path, tmp_path / "here.store")
+    monkeypatch.setattr(recorded, "write_recording", watched)
+    convert(path, tmp_path / "there.store", executor=LocalExecutor(2))
+    assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
+    assert len(read) == n_files
+
+
 def test_killed_worker_changes_nothing(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     rng = np.random.default_rng(0)
@@ -185,6 +229,35 @@ def test_killed_worker_changes_nothing(tmp_path, monkeypatch):
         convert(path, tmp_path / "there.store", executor=client)
         kill.join()
     assert same_bytes(tmp_path / "here.store", tmp_path / "there.store")
+
+
+def test_recordings_of_a_killed_driver_go_with_the_next_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = files_of(Path(), "txt")
+    before = set(os.listdir())
+    script = f"""
+import os, signal
+from sparsecluster import convert
+from sparsecluster.prepare import recorded
+from sparsecluster.run.local import LocalExecutor
+
+write, written = recorded.write_recording, []
+
+def killed(source, folder):
+    write(source, folder)
+    written.append(folder)
+    if len(written) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+recorded.write_recording = killed
+convert({path!r}, "rows.store", executor=LocalExecutor(2))
+"""
+    assert subprocess.run([sys.executable, "-c", script]).returncode == -signal.SIGKILL
+    (left,) = set(os.listdir()) - before
+    assert left.endswith(".partial")
+    assert list(Path(left).glob("recordings-*/*/*"))
+    convert(path, "rows.store")
+    assert set(os.listdir()) - before == {"rows.store"}
 
 
 def test_command_converts_by_workers(tmp_path, monkeypatch):

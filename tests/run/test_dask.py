@@ -50,6 +50,18 @@ def test_rows_of_a_store_are_predicted_by_workers(client, store):
     assert_nothing_left(client)
 
 
+@pytest.mark.parametrize("estimator", [KMeans, SphericalKMeans])
+def test_distances_and_score_are_found_by_workers(client, store, estimator):
+    here = estimator(20, random_state=0).fit(X)
+    there = clone(here).set_params(executor=client).fit(store)
+    distances, weights = there.transform(store), np.random.default_rng(0).random(X.shape[0])
+    assert distances.dtype == X.dtype
+    assert np.array_equal(distances, here.transform(X))
+    assert there.score(store) == here.score(X)
+    assert there.score(store, sample_weight=weights) == here.score(X, sample_weight=weights)
+    assert_nothing_left(client)
+
+
 def test_labels_are_written_by_workers(client, store, tmp_path):
     fitted = KMeans(20, random_state=0).fit(X)
     n_rows = fitted.write_labels(X, tmp_path / "here.npy")

@@ -49,9 +49,6 @@ class RowsElsewhere(ABC):
     def here(self) -> Rows:
         """All rows, in this process."""
 
-    def checksum(self) -> Any:  # noqa: B027
-        """What tells the values from others; None where that is not known without reading them."""
-
 
 def rows_elsewhere(X: Any, executor: Executor) -> RowsElsewhere:
     """The rows of X, not read yet."""
@@ -113,9 +110,6 @@ class Stored(RowsElsewhere):
 
     def here(self) -> Rows:
         return self.rows.checked()
-
-    def checksum(self) -> Any:
-        return self.rows.meta["checksum"]
 
 
 class Blocks(RowsElsewhere):

@@ -97,7 +97,7 @@ class EmbeddedFit:
         original space would be. The last of the seeds is that of the embedding."""
         exact = self.finish == "exact"
         own = runs.keeper.run(runs.n_init) if runs.keeper and exact else None
-        state = own.resume(task.rows) if own else None
+        state = own.resume(task.rows, task.occurring) if own else None
         if state is None:
             # Single moves are for the space that the fit ends in.
             first = replace(runs, refine=None) if exact else runs

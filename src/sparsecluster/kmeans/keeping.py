@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparsecluster.kmeans.state import RunState
+from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.checkpoint import Checkpoint, StateFile, open_checkpoint
 
@@ -25,10 +26,13 @@ class RunKeeper:
         self.file = file
         self.state: RunState | None = None  #: None while the run is seeded
         self._saved = False
+        self._columns: Columns | None = None  # of the run, where it does without some
 
-    def resume(self, rows: Rows) -> RunState | None:
-        """Where the run was when its file was written; None where there is no such file."""
-        self.state, self._saved = RunState.load(self.file, rows), True
+    def resume(self, rows: Rows, columns: Columns | None = None) -> RunState | None:
+        """Where the run was when its file was written; None where there is no such file. `columns`:
+        those that occur, where the run knows no others; the file has all of them."""
+        self._columns = columns
+        self.state, self._saved = RunState.load(self.file, rows, columns), True
         return self.state
 
     def reached(self, state: RunState, *, save: bool = False) -> None:
@@ -41,7 +45,7 @@ class RunKeeper:
     def save(self) -> None:
         """Write where the run is, unless the file has it."""
         if self.state is not None and not self._saved:
-            self.state.save(self.file)
+            self.state.save(self.file, self._columns)
             self._saved = True
 
 

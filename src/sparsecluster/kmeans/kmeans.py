@@ -115,7 +115,8 @@ class KMeans(OnWorkers, MergingEstimator):
         bounds, with an :class:`~sparsecluster.AssignmentRecord`.
     checkpoint : str, path or None, default=None
         A folder that keeps the state of the fit, so that it resumes there if it was killed. The
-        same fit (the same data and parameters, any number of threads) ends with the same result.
+        same fit (the same data and parameters, any number of threads, with `executor` or without)
+        ends with the same result.
         What has ended stays there too: remove the folder to start again. A fit that Ctrl-C or an
         error ends first saves its last iteration, and says so by the logger "sparsecluster".
     checkpoint_every : float or str, default=60
@@ -304,6 +305,7 @@ class KMeans(OnWorkers, MergingEstimator):
             rows=points,
             setting=setting,
             columns=columns,
+            occurring=occurring,
             algorithm=algorithm,
             bounds=bounds,
             max_iter=self.max_iter,

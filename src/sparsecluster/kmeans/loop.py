@@ -17,6 +17,7 @@ from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.sizes import SizeBounds
 from sparsecluster.kmeans.state import RunState
 from sparsecluster.kmeans.work import LocalWork
+from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord, Reporter
 
@@ -35,6 +36,7 @@ class Task:
     rows: Rows
     setting: SeedSetting
     columns: _core.ColumnStats
+    occurring: Columns | None = None  #: those that the rows are in, where others were left out
     algorithm: str = "auto"
     bounds: SizeBounds | None = None  #: of the sizes of clusters
     max_iter: int = 300

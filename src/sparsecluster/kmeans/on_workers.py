@@ -42,6 +42,28 @@ class OnWorkers(CenterEstimator):
         with self._there(X) as remote:
             return remote.nearest(sp.csr_array(self.cluster_centers_))
 
+    def transform(self, X: Any) -> np.ndarray:
+        """Distances of each row to all centers (cosines: 1 - cos), in the float type of X.
+
+        With `executor` the rows of a store, or blocks that Dask has, are read by the workers; the
+        distances come here, as many values as rows times clusters.
+        """
+        if self.executor is None or not is_elsewhere(X):
+            return super().transform(X)
+        with self._there(X) as remote:
+            return remote.distances(sp.csr_array(self.cluster_centers_))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the weighted sum of the squared distances of the rows to their nearest centers.
+
+        With `executor` the rows of a store, or blocks that Dask has, are read by the workers.
+        """
+        if self.executor is None or not is_elsewhere(X):
+            return super().score(X, sample_weight=sample_weight)
+        with self._there(X) as remote:
+            remote.weigh(sample_weight)
+            return -remote.nearest_cost(sp.csr_array(self.cluster_centers_))
+
     def write_labels(self, X: Any, path: str | os.PathLike[str]) -> int:
         """Write what `predict` gives to an .npy file; says how many labels there are.
 

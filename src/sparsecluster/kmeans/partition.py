@@ -22,7 +22,6 @@ from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nea
 from sparsecluster.kmeans.column_totals import NO_LIMBS, stats_of
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
-from sparsecluster.kmeans.ledger import joined
 from sparsecluster.kmeans.merged import OWN
 from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
 from sparsecluster.kmeans.seeding.parallel import Distances
@@ -30,6 +29,7 @@ from sparsecluster.kmeans.setting import Setting
 from sparsecluster.kmeans.spreads import seen_pieces, spread_pieces
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
+from sparsecluster.storage.checkpoint import PartChecksums, checksums
 
 
 class Partition:
@@ -62,7 +62,7 @@ class Partition:
         self._labels = np.full(rows.n_rows, -1, dtype=np.int32)
         self._before = self._labels[:0].copy()  # of the rows that took part in the last update
         self._n_rows = 0  # the first ones: those that take part
-        self._found: list[Any] = []  # deltas since then, where there are no other parts
+        self._told = self._before  # the labels that moves are counted from, where nobody needs more
         self._limit = _core.CenterLimit()
         self._assigner: Any = None
         self._sums: Any = None
@@ -92,6 +92,14 @@ class Partition:
         """Squared deviations from the means of the columns, as an exact sum."""
         stats = stats_of(columns)
         return _core.deviations(self._rows.core, self._setting.weights, stats)
+
+    def n_entries(self) -> int:
+        """Entries of all rows."""
+        return int(self._rows.core.nnz)
+
+    def checksums(self, first_entry: int | None) -> PartChecksums:
+        """What tells the rows from others; those before have so many entries, if there are any."""
+        return checksums(self._rows.matrix, first_entry)
 
     def weigh(self, weights: np.ndarray) -> None:
         """Take the weights of the rows."""
@@ -151,10 +159,7 @@ class Partition:
         self._take(labels)
         self._before = self._labels[:0].copy()
         self._renew(unpacked_core(centers))
-        begun = self._delta()
-        if labels is None:
-            self._found = []  # nothing that would have to be applied
-        return begun
+        return self._delta()
 
     def step(self, delta: Any, scatter: float, n_rows: int, scattered: bool) -> Arrays:
         """Move the centers by a delta, if there is one, and give the first rows the nearest ones.
@@ -180,12 +185,13 @@ class Partition:
 
     def _apply(self, delta: Any, scatter: float) -> tuple[np.ndarray, float]:
         """How far each center went, and the cost."""
+        self._before = self._taking_part.copy()
+        centers, n_threads = self._centers, self._setting.n_threads
         if self._alone:
             assert delta == OWN
-            delta, self._found = joined(self._found), []
-        self._before = self._taking_part.copy()
-        n_threads = self._setting.n_threads
-        _, self._shift, cost = self._clusters.apply(delta, scatter, self._centers, n_threads)
+            _, self._shift, cost = self._sums.update(self._before, centers, n_threads)
+        else:
+            _, self._shift, cost = self._clusters.apply(delta, scatter, centers, n_threads)
         return self._shift, cost
 
     def refill(self, moves: np.ndarray) -> Arrays:
@@ -193,10 +199,10 @@ class Partition:
 
         Rows that moved are counted from the labels of the last update.
         """
-        before = self._n_moved()
+        before = self._n_moved(self._before)
         self._refill(moves)
-        _, *delta = self._sums.delta(self._taking_part, self._setting.n_threads)
-        return self._told((self._n_moved() - before, *delta))
+        moved = self._n_moved(self._before) - before
+        return {"delta": (moved, *self._delta()["delta"][1:])}
 
     def renumber(self, numbers: np.ndarray) -> Arrays:
         """Go on with fewer clusters, of these numbers (-1: gone); sums begin anew."""
@@ -226,7 +232,8 @@ class Partition:
         weights = None if weights is None else weights[: len(labels)]
         n_clusters = self._centers.n_clusters
         found = spread_pieces(labels, norm2, weights, n_clusters, range)
-        return {**found, "mean_norm2": self._clusters.mean_norm2}
+        sums = self._sums if self._alone else self._clusters
+        return {**found, "mean_norm2": sums.mean_norm2}
 
     def seen(self, range: tuple) -> Arrays:
         """What a stream would have seen of the clusters, as sums that no partition changes."""
@@ -250,6 +257,21 @@ class Partition:
     def nearest(self, **centers: Any) -> np.ndarray:
         """The nearest of these centers, for each row."""
         return nearest_labels(self._rows, centers_.to_core(unpacked(centers)), self._setting)
+
+    def distances(self, **centers: Any) -> np.ndarray:
+        """The distances of each row to all of these centers, by the metric."""
+        rows, setting, core = self._rows, self._setting, centers_.to_core(unpacked(centers))
+        distances = np.empty((rows.n_rows, core.n_clusters), dtype=rows.matrix.dtype)
+        _core.all_distances(rows.core, core, distances, setting.n_threads)
+        setting.metric.distances(distances, rows.core.norm2)
+        return distances
+
+    def nearest_cost(self, **centers: Any) -> np.ndarray:
+        """The squared distances of the rows to the nearest of these centers, as an exact sum."""
+        setting, core = self._setting, centers_.to_core(unpacked(centers))
+        labels = nearest_labels(self._rows, core, setting)
+        given = (labels, setting.weights, setting.n_threads)
+        return _core.own_cost_limbs(self._rows.core, core, *given)
 
     def write_nearest(self, path: str, offset: int, **centers: Any) -> str | None:
         """Write the same into a file of one label per row; what is wrong with the file, if
@@ -339,9 +361,14 @@ class Partition:
             algorithm = choose_algorithm(
                 self._algorithm, self._rows, n_clusters, setting.memory_limit
             )
-        self._centers, self._shift, self._found = centers, np.zeros(0), []
+        self._centers, self._shift = centers, np.zeros(0)
         self._assigner = make_assigner(algorithm, self._rows, setting)
         given = (columns, setting.weights, n_clusters, setting.metric.space)
+        if self._alone:
+            # Sums of rows go right into those of the clusters: nobody else needs to know them.
+            self._sums = _core.Sums(self._rows.core, *given, self._limit)
+            self._told = self._labels[:0].copy()
+            return
         self._sums = _core.RowSums(self._rows.core, *given)
         self._clusters = _core.ClusterSums(columns, n_clusters, setting.metric.space, self._limit)
 
@@ -356,18 +383,15 @@ class Partition:
         np.maximum(numbers[self._labels], 0, out=self._labels)
         self._renew(self._centers.some(np.flatnonzero(numbers >= 0)))
 
-    def _n_moved(self) -> int:
-        """Rows of other labels than at the last update."""
-        labels, known = self._taking_part, len(self._before)
-        return len(labels) - known + int(np.count_nonzero(labels[:known] != self._before))
+    def _n_moved(self, before: np.ndarray) -> int:
+        """Rows of other labels than they had before, and those that had none."""
+        labels, known = self._taking_part, len(before)
+        return len(labels) - known + int(np.count_nonzero(labels[:known] != before))
 
     def _delta(self) -> Arrays:
-        """What the labels add to the sums, against those of the last time."""
-        return self._told(self._sums.delta(self._taking_part, self._setting.n_threads))
-
-    def _told(self, delta: Any) -> Arrays:
-        """A delta as it is answered: nobody else needs it where there are no other parts."""
+        """What the labels add to the sums, against those of the last time; where there are no other
+        parts, how many rows moved alone."""
         if self._alone:
-            self._found.append(delta)
-            return {"delta": delta[:1]}
-        return {"delta": delta}
+            before, self._told = self._told, self._taking_part.copy()
+            return {"delta": (self._n_moved(before),)}
+        return {"delta": self._sums.delta(self._taking_part, self._setting.n_threads)}

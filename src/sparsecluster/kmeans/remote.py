@@ -22,7 +22,7 @@ from sparsecluster.kmeans.column_totals import (
 )
 from sparsecluster.kmeans.elsewhere import RowsElsewhere, own_parts, rows_elsewhere
 from sparsecluster.kmeans.loop import Task
-from sparsecluster.kmeans.merged import merge_measured, merge_seen
+from sparsecluster.kmeans.merged import merge_limbs, merge_measured, merge_seen
 from sparsecluster.kmeans.packed import Arrays, packed, unpacked
 from sparsecluster.kmeans.partition import Partition
 from sparsecluster.kmeans.remote_seeding import seed_remotely
@@ -38,7 +38,7 @@ from sparsecluster.rows.rows import Rows
 from sparsecluster.run.dask import open_executor
 from sparsecluster.run.history import Machines
 from sparsecluster.run.session import Executor
-from sparsecluster.storage.checkpoint import described_fit
+from sparsecluster.storage.checkpoint import described_fit, joined_checksums
 
 ENTRY_BYTES = 12  # a value of 8 bytes, an index of 4
 
@@ -136,7 +136,7 @@ class RemoteRows:
         check_fixed_point(_core.ClusterSums(self.columns, 1, self.metric.space))
         session.specify(shared={"columns": columns})
         session.turn("prepare", {"columns": columns})
-        self._values = self._source.checksum() or totals_checksum(columns)
+        self._totals = columns
 
     @property
     def scatter(self) -> float:
@@ -170,8 +170,12 @@ class RemoteRows:
         )
 
     def fingerprint(self, deciding: dict[str, Any]) -> dict[str, Any]:
-        """What tells one fit from another."""
-        return described_fit(deciding, self.described, self.weights, self._values)
+        """What tells one fit from another: the same as where all rows are here."""
+        ends = np.cumsum(self.session.ask("n_entries")).tolist()
+        own = [{"first_entry": first} for first in [None, *ends[:-1]]]
+        values: Any = joined_checksums(self.session.ask("checksums", own=own))
+        values = totals_checksum(self._totals) if values is None else values
+        return described_fit(deciding, self.described, self.weights, values)
 
     def starting_centers(
         self,
@@ -223,6 +227,16 @@ class RemoteRows:
     def nearest(self, centers: sp.csr_array) -> np.ndarray:
         """The nearest center of each row."""
         return np.concatenate(self.session.ask("nearest", packed(centers)))
+
+    def distances(self, centers: sp.csr_array) -> np.ndarray:
+        """The distances of each row to all of these centers."""
+        return np.concatenate(self.session.ask("distances", packed(centers)))
+
+    def nearest_cost(self, centers: sp.csr_array) -> float:
+        """The squared distances of the rows to the nearest of these centers, by their weights."""
+        return _core.exact_value(
+            self.session.ask("nearest_cost", packed(centers), merge=merge_limbs)
+        )
 
     def write_nearest(self, centers: sp.csr_array, path: Path) -> None:
         """The same into an .npy file, by the workers, each its own part."""

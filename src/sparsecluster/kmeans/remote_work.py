@@ -56,16 +56,19 @@ class Stage:
     numbers: np.ndarray | None = None  #: of the clusters that were kept
     centers: _core.Centers | None = None  #: None: those of the ledger
 
-    def recipe(self, part: int, known: _core.Centers | None) -> Arrays:
-        """What a part restores them by."""
+    def recipe(self, known: _core.Centers | None) -> Arrays:
+        """What parts restore them by, but for the labels of the start."""
         centers = known if self.centers is None else self.centers
         return {
-            "labels": None if self.labels is None else self.labels[part],
             "n_rows": self.n_rows,
             "centers": None if centers is None else packed_core(centers),
             "moves": self.moves,
             "numbers": self.numbers,
         }
+
+    def own(self, part: int) -> Arrays:
+        """The labels of the start that a part had."""
+        return {"labels": None if self.labels is None else self.labels[part]}
 
 
 class RemoteWork:
@@ -81,6 +84,7 @@ class RemoteWork:
         self._ahead: Arrays | None = None  # what that gave
         self._alone = self._session.n_parts == 1
         self._replay = Replay()
+        self._packed: Arrays | None = None  # what restores parts after the last turn
         self._ledger: Any = None if self._alone else self._ledger_of(centers)
         self._centers: _core.Centers | None = centers  # None: to be asked for
         self._stage = Stage()
@@ -110,6 +114,7 @@ class RemoteWork:
         self, method: str, given: Arrays, own: Sequence[dict[str, Any]] | None = None
     ) -> Arrays:
         found = self._session.turn(method, given, own=own, merge=merge_steps)
+        self._packed = None
         if self._alone:
             self._replay.add(method, {**given, **(own[0] if own else {})})
         return found
@@ -118,12 +123,20 @@ class RemoteWork:
         """What restores a partition as it is after the last turn."""
         if self._alone:
             return {"turns": self._replay.turns}
-        before, ledger = self._before, self._ledger
+        before, ledger, stage = self._before, self._ledger, self._stage
+        if self._packed is None:  # once for all parts that are lost
+            self._packed = {
+                "before": None if before is None else before.recipe(ledger.before),
+                "now": stage.recipe(ledger.centers),
+                "sums": ledger.whole(),
+            }
+        packed = self._packed
         return {
-            "before": None if before is None else before.recipe(part, ledger.before),
-            **self._stage.recipe(part, ledger.centers),
+            "before": None if before is None else {**packed["before"], **before.own(part)},
+            **packed["now"],
+            **stage.own(part),
             "limit": self._task.limit.values,
-            "sums": ledger.whole(),
+            "sums": packed["sums"],
         }
 
     # --- an iteration ----------------------------------------------------------------------------

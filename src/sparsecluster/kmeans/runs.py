@@ -86,7 +86,7 @@ class Runs:
 
     def _run(self, task: Task, init: Any, keeper: RunKeeper | None, report: Reporter) -> RunState:
         """One run, from its start or from where it was."""
-        state = keeper.resume(task.rows) if keeper else None
+        state = keeper.resume(task.rows, task.occurring) if keeper else None
         if state is None:
             started = time.perf_counter()
             starting = starting_centers if task.remote is None else task.remote.starting_centers

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.setting import Setting
+from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord
 from sparsecluster.storage.checkpoint import StateFile
@@ -57,15 +58,18 @@ class RunState:
         inertia = _core.own_cost(rows.core, centers, self.labels, weights, setting.n_threads)
         return replace(self, inertia=inertia)
 
-    def save(self, file: StateFile) -> None:
-        """Write it in the place of the state before."""
+    def save(self, file: StateFile, columns: Columns | None = None) -> None:
+        """Write it in the place of the state before, with centers in all columns."""
         kept = {**vars(self), "history": [asdict(record) for record in self.history]}
+        if columns is not None:
+            kept["centers"] = columns.outside(self.centers)
         del kept["inertia"]
         file.save(kept)
 
     @classmethod
-    def load(cls, file: StateFile, rows: Rows) -> RunState | None:
-        """The state that was written last; None where none was."""
+    def load(cls, file: StateFile, rows: Rows, columns: Columns | None = None) -> RunState | None:
+        """The state that was written last, with centers in the columns of the rows; None where
+        none was."""
 
         def restored(packed: dict[str, Any]) -> RunState:
             state = cls(
@@ -76,13 +80,16 @@ class RunState:
                 **{name: bool(packed[name]) for name in FLAGS},
                 seeding_seconds=float(packed.get("seeding_seconds", 0.0)),
             )
-            state._check(rows)
-            return state
+            if columns is None:
+                state._check(rows.n_rows, rows.n_features)
+                return state
+            state._check(rows.n_rows, columns.n_columns)
+            return replace(state, centers=columns.inside(state.centers))
 
         return file.load(restored)
 
-    def _check(self, rows: Rows) -> None:
-        if not sp.issparse(self.centers) or self.centers.shape[1] != rows.n_features:
+    def _check(self, n_rows: int, n_columns: int) -> None:
+        if not sp.issparse(self.centers) or self.centers.shape[1] != n_columns:
             raise ValueError("the centers are of a wrong shape")
         if not np.isfinite(self.centers.data).all():
             raise ValueError("the centers are not finite")
@@ -92,7 +99,7 @@ class RunState:
                 raise ValueError("the basis is not two numbers per center")
         if self.labels is None:
             return
-        if self.labels.shape != (rows.n_rows,) or self.labels.dtype != np.int32:
+        if self.labels.shape != (n_rows,) or self.labels.dtype != np.int32:
             raise ValueError("the labels are of a wrong shape")
         if self.labels.min() < 0 or self.labels.max() >= self.centers.shape[0]:
             raise ValueError("a label is out of range")

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,19 @@ class Told:
     early: list[Any]  #: number and names of columns, if they were told before the first block
     n_features: int | None
     first_column: int
+    lowest_column: int | None  #: that columns count from, by the blocks that have any
     feature_names: Any  #: an array, or None
     column_order: Any
     n_labels: int | None
     options: list[dict[str, Any]]  #: that were found, by what columns count from
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingEnd:
+    """How a worker got on with its files."""
+
+    missing: str | None = None  #: a file that it does not see
+    failed: tuple[int, ReadError] | None = None  #: the first recording that failed, and why
 
 
 # --- on the workers ------------------------------------------------------------------------------
@@ -59,18 +69,24 @@ class ReadingPart:
     def restore(self, recipe: dict[str, Any]) -> None:
         """There is nothing to restore: what was recorded is in files."""
 
-    def record(self) -> list[str]:
-        """Record what was not yet; the files that this worker does not see."""
+    def record(self) -> ReadingEnd:
+        """Record what was not yet."""
         folder, spec = Path(self._spec["folder"]), self._spec
         if not folder.is_dir():
-            return [str(folder)]
+            return ReadingEnd(missing=str(folder))
+        failed: tuple[int, ReadError] | None = None
         for number, files in spec["files"].items():
-            missing = [str(file) for file in files if not os.path.exists(file)]
-            if missing:
-                return missing
-            if not (folder / str(number)).exists():
-                self._record(folder, number, files)
-        return []
+            if failed is not None and number > failed[0]:
+                continue  # the first is told, as where all are read one after the other
+            for file in files:
+                if not os.path.exists(file):
+                    return ReadingEnd(missing=str(file))
+            try:
+                if not (folder / str(number)).exists():
+                    self._record(folder, number, files)
+            except ReadError as error:
+                failed = number, error
+        return ReadingEnd(failed=failed)
 
     def _record(self, folder: Path, number: int, files: list[Path]) -> None:
         """Record some files; the recording appears whole or not at all."""
@@ -96,8 +112,10 @@ def write_recording(source: Source, folder: Path) -> None:
         early[:] = source.n_features, source.feature_names
 
     source.on_columns = hear
-    n_blocks = 0
+    n_blocks, lowest = 0, None
     for block in source.blocks():
+        if len(block.indices):
+            lowest = min(source.first_column, 1 if lowest is None else lowest)
         labels = None if block.labels is None else vars(block.labels)
         write_values(
             folder / str(n_blocks),
@@ -113,6 +131,7 @@ def write_recording(source: Source, folder: Path) -> None:
         early=early,
         n_features=source.n_features,
         first_column=first_column,
+        lowest_column=lowest,
         feature_names=source.feature_names,
         column_order=source.column_order,
         n_labels=source.n_labels,
@@ -149,6 +168,7 @@ class Recorded(Source):
     def __init__(self, path: Path, folder: Path) -> None:
         super().__init__(path)
         self._folder = folder
+        self.lowest_column = max(COLUMN_BASES)  #: that all files count columns from, once known
         values = read_values(folder / TOLD)
         self.told = Told(**values | {"feature_names": names_in(values["feature_names"])})
 
@@ -162,14 +182,15 @@ class Recorded(Source):
             self.tell_columns(n_features, names_in(names))
         for number in range(told.n_blocks):
             values = read_values(self._folder / str(number))
-            self.first_column = values.pop("first_column")
+            self.first_column = min(values.pop("first_column"), self.lowest_column)
             labels = values.pop("labels")
             yield Block(
                 **values | {"ids": names_in(values["ids"])},
                 labels=None if labels is None else Labels(**labels),
             )
         self.n_features, self.feature_names = told.n_features, told.feature_names
-        self.first_column, self.column_order = told.first_column, told.column_order
+        self.first_column = min(told.first_column, self.lowest_column)
+        self.column_order = told.column_order
         self.n_labels = told.n_labels
 
 
@@ -229,6 +250,10 @@ class Recorder:
             path = plain.folder
         self._record(groups, {"path": path, "folder": str(folder), "open": opening})
         recorded = [Recorded(files[0], folder / str(n)) for n, files in enumerate(groups)]
+        # Known before the first block, so that nothing is read again where it shows late.
+        lowest = [one.told.lowest_column for one in recorded if one.told.lowest_column is not None]
+        for one in recorded:
+            one.lowest_column = min(lowest, default=one.lowest_column)
         if plain.terms:
             return RecordedTexts(inputs.path, recorded, more.get("vocabulary"))
         if len(recorded) == 1:
@@ -264,11 +289,20 @@ class Recorder:
             for part in parts
         ]
         with closing(self._executor.session(ReadingPart, specs)) as session:
-            for missing in filter(None, session.ask("record")):
+            ends: list[ReadingEnd] = session.ask("record")
+        for end in ends:
+            if end.missing is not None:
                 raise ReadError(
-                    f"A worker does not see {missing[0]}. All workers have to see the files that "
+                    f"A worker does not see {end.missing}. All workers have to see the files that "
                     f"are converted, and the folder of the store, under the same paths."
                 )
+        failed = min((end.failed for end in ends if end.failed), key=itemgetter(0), default=None)
+        if failed is not None:
+            number, error = failed
+            said = str(error)
+            for file in groups[number]:  # as it was named here
+                said = said.replace(str(file.absolute()), str(file))
+            raise type(error)(said)
 
 
 @contextmanager

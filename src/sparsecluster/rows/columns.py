@@ -51,6 +51,9 @@ class Columns:
         """Centers in these columns, which are all that they have."""
         centers = sp.csr_array(centers)
         indices = np.searchsorted(self.ids, centers.indices)
+        known = indices < len(self.ids)
+        if not (known.all() and np.array_equal(self.ids[indices], centers.indices)):
+            raise ValueError("the centers have columns that no row has")
         shape = (centers.shape[0], max(len(self.ids), 1))
         return sp.csr_array((centers.data, indices, centers.indptr), shape=shape)
 

@@ -155,7 +155,9 @@ async def _done(worker: Any, sent: Sent) -> list[Outcome]:
     found = list(await asyncio.gather(*here))
     for some in await asyncio.gather(*there):
         found += some
-    return found if merge is None else await asyncio.to_thread(_merged, merge, found)
+    if merge is None or len(found) < 2:
+        return found
+    return await asyncio.to_thread(_merged, merge, found)
 
 
 def _outcome(request: Request, shared: dict[str, Any], n_threads: int) -> Outcome:

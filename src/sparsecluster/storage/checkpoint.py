@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -152,7 +152,7 @@ def fingerprint(
     parameters: dict[str, Any], rows: Rows, weights: np.ndarray | None
 ) -> dict[str, Any]:
     """What tells one fit from another: all that its result depends on."""
-    return described_fit(parameters, rows, weights, _checksums(rows.matrix))
+    return described_fit(parameters, rows, weights, joined_checksums([checksums(rows.matrix)]))
 
 
 def described_fit(
@@ -168,24 +168,65 @@ def described_fit(
     }
 
 
-def _checksums(matrix: Any) -> list[Any]:
-    """What tells data apart, byte by byte: -0.0 is another value than 0.0, and a zero that is
-    stored another than one that is not. Indices count as numbers, whatever their type."""
+#: Of some rows: the type of dense values, or None, and of each array its checksum and its length.
+PartChecksums = tuple[str | None, list[tuple[int, int]]]
+
+
+def checksums(matrix: Any, first_entry: int | None = None) -> PartChecksums:
+    """What tells rows apart, byte by byte: -0.0 is another value than 0.0, and a zero that is
+    stored another than one that is not. Indices count as numbers, whatever their type. Of rows
+    behind others `first_entry` says how many entries these have."""
     if not sp.issparse(matrix):
-        return [matrix.dtype.name, _crc(matrix)]
-    n_entries = int(matrix.indptr[-1])  # arrays may be longer
-    return [
-        _crc(matrix.indptr, np.int64),
-        _crc(matrix.indices[:n_entries], np.int32),
-        _crc(matrix.data[:n_entries]),
+        return matrix.dtype.name, [(_crc(matrix), matrix.nbytes)]
+    begin, end = int(matrix.indptr[0]), int(matrix.indptr[-1])  # arrays may be longer
+    # Where the first entry is, is told by the rows before, if there are any.
+    ends = matrix.indptr if first_entry is None else matrix.indptr[1:]
+    indices, values = matrix.indices[begin:end], matrix.data[begin:end]
+    return None, [
+        (_crc(ends, np.int64, (first_entry or 0) - begin), 8 * len(ends)),
+        (_crc(indices, np.int32), 4 * len(indices)),
+        (_crc(values), values.nbytes),
     ]
 
 
-def _crc(array: np.ndarray, dtype: Any = None) -> int:
-    """CRC-32 of an array, piece by piece: it may be mapped from a file."""
+def joined_checksums(parts: Sequence[PartChecksums]) -> list[Any] | None:
+    """The same of all rows, from those of parts that follow each other; None where some are dense
+    and others are not."""
+    kinds = {kind for kind, _ in parts}
+    if len(kinds) != 1:
+        return None
+    kind = kinds.pop()
+    found = [0] * len(parts[0][1])
+    for _, arrays in parts:
+        found = [_crc_behind(before, *array) for before, array in zip(found, arrays, strict=True)]
+    return found if kind is None else [kind, *found]
+
+
+def _crc_behind(before: int, checksum: int, length: int) -> int:
+    """CRC-32 of bytes behind others: as polynomials over GF(2) the checksum before times x to the
+    power of the bits that follow, plus that of these."""
+    power, square, n_bits = 1 << 31, 1 << 30, 8 * length
+    while n_bits:
+        power = _crc_product(square, power) if n_bits & 1 else power
+        square, n_bits = _crc_product(square, square), n_bits >> 1
+    return _crc_product(power, before) ^ checksum
+
+
+def _crc_product(one: int, other: int) -> int:
+    """The product of two polynomials by that of CRC-32; the highest bit is the lowest power."""
+    product = 0
+    for bit in range(31, -1, -1):
+        product ^= other if one >> bit & 1 else 0
+        other = other >> 1 ^ (0xEDB88320 if other & 1 else 0)
+    return product
+
+
+def _crc(array: np.ndarray, dtype: Any = None, plus: int = 0) -> int:
+    """CRC-32 of an array, plus a number, piece by piece: it may be mapped from a file."""
     flat, crc, step = array.reshape(-1), 0, 1 << 20
     for begin in range(0, len(flat), step):
         piece = np.ascontiguousarray(flat[begin : begin + step], dtype=dtype)
+        piece = piece + piece.dtype.type(plus) if plus else piece
         crc = zlib.crc32(piece.data, crc)
     return crc
 
