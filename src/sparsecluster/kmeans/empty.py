@@ -103,9 +103,10 @@ def warn_if_fewer(found: int, n_clusters: int) -> None:
     """Say so where the number of clusters shrinks (SparseKmeans, appendix B.2)."""
     if found >= n_clusters:
         return
+    left = "1 cluster" if found == 1 else f"{found} clusters"
     warnings.warn(
         f"Number of distinct clusters ({found}) found smaller than n_clusters ({n_clusters}). "
-        f"Possibly due to duplicate points in X. The clustering continues with {found} clusters; "
+        f"Possibly due to duplicate points in X. The clustering continues with {left}; "
         f"see n_clusters_.",
         ConvergenceWarning,
         stacklevel=2,
