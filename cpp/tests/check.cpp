@@ -359,7 +359,7 @@ int main() {
         {"no entries", 20, 5, 3, 0.0},
     };
     int n_levels = 0;
-    std::string levels;
+    std::string levels, widest;
     for (const char* level : {"base", "wide", "avx2", "avx512"}) {
         setenv("SPARSECLUSTER_SIMD", level, 1);
         try {
@@ -369,6 +369,7 @@ int main() {
         }
         ++n_levels;
         levels += std::string(levels.empty() ? "" : ", ") + level;
+        widest = level;
         for (const Recipe& recipe : recipes) check_recipe(recipe, level);
         check_interrupt();
         check_nested(level);
@@ -376,6 +377,7 @@ int main() {
         check_neighbors(level);
         check_sizes(level);
     }
+    setenv("SPARSECLUSTER_SIMD", widest.c_str(), 1);
     check_faults();
     check_files();
     check_hierarchy();
