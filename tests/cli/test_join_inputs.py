@@ -149,7 +149,8 @@ def test_columns_of_arrow_files_are_joined(run, tmp_path, name, numbers):
     write_table(tmp_path / name, columns)
     out = f"j{Path(name).suffix}"
     chosen = ("--columns", "x") if numbers else ("--column", "text")
-    run("fit", name, "-k", 2, *chosen, "--id-column", "id", "--join", out, "--labels", "l.csv")
+    line = ("fit", name, "-k", 2, "--seed", 0, *chosen, "--id-column", "id")
+    run(*line, "--join", out, "--labels", "l.csv")
     found = pd.read_parquet(out) if out.endswith("parquet") else pd.read_feather(out)
     assert list(found) == [*columns, "cluster", "cluster_distance"]
     assert found["text"].tolist() == WORDS
