@@ -16,7 +16,7 @@ constexpr int64_t kMostRows = int64_t(1) << 16;   // whose sums 32 bits hold
 constexpr int64_t kMostCells = int64_t(1) << 24;
 constexpr int64_t kCellsPerEntry = 4;             // below this density rows are better read by their entries
 constexpr double kUnlike = 4;                     // times the mean of the squared norms: the largest one
-constexpr int64_t kColumns = 512;                 // whose sums a thread makes at a time
+constexpr int64_t kColumns = 128;                 // whose sums a thread makes at a time
 
 // The nearest whole number to one far below 2^22: what is left of it beside a number that has no digits for fractions.
 [[gnu::always_inline]] inline int16_t whole(float value) {
