@@ -40,8 +40,13 @@ std::vector<double> TreeGrower::sum_rows() const {
     std::vector<double> total;
     std::visit(
         [&](const auto& matrix) {
-            const int64_t n_parts = std::clamp<int64_t>(
-                matrix.nnz() / (kEntriesPerColumn * n_features + 1), 1, kMostParts);
+            // By what the matrix holds, not by how: zeros that are stored do not count.
+            int64_t n_nonzero = 0;
+            for (int64_t i = 0; i < n; ++i) {
+                const auto row = matrix.row(i);
+                n_nonzero += row.size - std::count(row.values, row.values + row.size, 0);
+            }
+            const int64_t n_parts = std::clamp<int64_t>(n_nonzero / (kEntriesPerColumn * n_features + 1), 1, kMostParts);
             std::vector<std::vector<double>> parts(n_parts);
             parallel_blocks(n_parts, options_.n_threads, [&](int64_t part, int) {
                 std::vector<double>& sums = parts[part];
@@ -68,14 +73,16 @@ void TreeGrower::set_root(const std::vector<double>& total) {
         const double one = weights ? weights[i] : 1.0;
         weight += one, norms += one * rows_.norm2()[i];
     }
-    for (double one : total) norm2 += one * one;
-    const double length = std::sqrt(norm2), divisor = options_.unit ? length : weight;
+    // Squares of weights may be too large, or too small: a power of two changes no digits.
+    const double scale = weight > 0 ? std::ldexp(1.0, std::ilogb(weight)) : 1.0;
+    for (double one : total) norm2 += (one / scale) * (one / scale);
+    const double length = std::sqrt(norm2) * scale, divisor = options_.unit ? length : weight;
     Center root;
     for (int64_t f = 0; f < rows_.n_features(); ++f)
         if (total[f] != 0)
             root.features.push_back(int32_t(f)), root.values.push_back(divisor > 0 ? total[f] / divisor : total[f]);
     centers_.push_back(std::move(root));
-    const double kept = options_.unit ? 2 * length - weight : divisor > 0 ? norm2 / divisor : 0.0;
+    const double kept = options_.unit ? 2 * length - weight : divisor > 0 ? norm2 / (divisor / scale) * scale : 0.0;
     root_cost_ = std::max(norms - kept, 0.0);
 }
 

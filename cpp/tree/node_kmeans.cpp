@@ -419,7 +419,11 @@ Split NodeKMeans<V>::finished() {
     std::vector<double> costs;
     if (task_->bounded()) costs = found_.costs_from_sums(points_, labels_);
     if (costs.empty()) costs = found_.costs_of_rows(points_, labels_);
-    if (task_->keep_total) split.total = found_.total(points_);
+    for (double& cost : costs) cost *= points_.weight_scale;
+    if (task_->keep_total) {
+        split.total = found_.total(points_);
+        for (double& sum : split.total) sum *= points_.weight_scale;
+    }
     std::vector<int32_t> number(k_, -1);
     for (int32_t label : labels_) number[label] = 0;
     for (int c = 0; c < k_; ++c) {
