@@ -100,15 +100,13 @@ def fit_on_workers(task: Task) -> Task:
 
     # What workers are told to call is looked up by its name there.
     from benchmarks import machines_worker as module
+    from sparsecluster.run.dask import start_cluster
 
     module.count_bytes()
     with (
-        distributed.LocalCluster(
-            n_workers=task["workers"], threads_per_worker=task["threads"], processes=True,
-            memory_limit=None, dashboard_address=":0",
-        ) as cluster,
+        start_cluster(task["workers"], task["threads"]) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
-    ):  # fmt: skip
+    ):
         client.wait_for_workers(task["workers"], timeout=60)
         client.run(module.count_bytes)
         estimator(task, max_iter=1, init="random", executor=client).fit(task["store"])

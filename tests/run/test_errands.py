@@ -9,7 +9,7 @@ from sparsecluster.run import dask as run_dask
 from sparsecluster.run import dask_session
 from sparsecluster.run.dask import DaskExecutor
 from sparsecluster.run.dask_session import DaskSession, WorkerTraceback, _errands, out_of_reach
-from sparsecluster.run.worker import serve
+from sparsecluster.run.worker import ONE_PIECE, _packed, _unpacked, serve
 
 pytest.importorskip("distributed")
 X = sparse_rows()
@@ -130,3 +130,33 @@ def test_function_that_a_worker_cannot_load_is_named(client, tmp_path, monkeypat
         with pytest.raises(ValueError, match=r"cannot load a function .* 'known_here_alone'"):
             KMeans(3, init="random", executor=client).fit(given)
     assert len(client.run(int)) == 3
+
+
+@pytest.mark.parametrize("size", [10, 1 << 21])
+def test_small_and_large_messages_arrive_as_they_were_sent(client, size):
+    class Part:  # by value: workers do not have this file
+        def __init__(self, spec, n_threads):
+            """There is nothing to hold."""
+
+        def restore(self, recipe):
+            """There is nothing to restore."""
+
+        def doubled(self, array, nothing):
+            return {"array": 2 * array, "nothing": nothing, "own": self.__class__.__name__}
+
+    session = DaskSession(client, Part, [{"begin": 0, "end": 1}] * 2)
+    array, nothing = np.arange(size, dtype=np.int64), np.zeros((0, 3))
+    try:
+        for found in session.ask("doubled", {"array": array, "nothing": nothing}):
+            np.testing.assert_array_equal(found["array"], 2 * array)
+            assert found["nothing"].shape == (0, 3)
+            assert found["own"] == "Part"
+    finally:
+        session.close()
+
+
+def test_messages_are_in_one_piece_where_they_are_small():
+    small, large = np.zeros(10), np.zeros(ONE_PIECE)
+    assert all(isinstance(piece, bytes) for piece in _packed({"small": small}))
+    assert not isinstance(_packed({"small": small, "large": large}), list)
+    np.testing.assert_array_equal(_unpacked(_packed({"small": small}))["small"], small)

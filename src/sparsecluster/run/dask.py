@@ -24,6 +24,9 @@ from sparsecluster.run.session import Executor, Factory
 from sparsecluster.version import __version__
 
 CONNECT_SECONDS = 10.0
+#: Of processes that are started here: no profile of tasks, which there are none of, and fewer looks
+#: at how busy event loops are. With two workers both take about a tenth of a core by default.
+QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
 
 
 class DaskExecutor(Executor):
@@ -181,15 +184,23 @@ def dask_executor(given: Any) -> DaskExecutor:
         return DaskExecutor(client, owned=[client])
     from sparsecluster.rows.resources import effective_n_threads
 
-    cluster = distributed.LocalCluster(
-        n_workers=int(given),
-        threads_per_worker=max(1, effective_n_threads(None) // int(given)),
-        processes=True,
-        memory_limit=None,
-        dashboard_address=":0",
-    )
+    cluster = start_cluster(int(given), max(1, effective_n_threads(None) // int(given)))
     client = distributed.Client(cluster, set_as_default=False)
     return DaskExecutor(client, owned=[cluster, client])
+
+
+def start_cluster(n_workers: int, n_threads: int) -> Any:
+    """So many worker processes on this machine, of so many threads each."""
+    dask: Any = importlib.import_module("dask")
+    distributed: Any = importlib.import_module("distributed")
+    with dask.config.set(QUIET):
+        return distributed.LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=n_threads,
+            processes=True,
+            memory_limit=None,
+            dashboard_address=":0",
+        )
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from sparsecluster.run.session import Factory, Merge, Recipe
 from sparsecluster.version import __version__
 
 FORGOTTEN = 600.0  # seconds after which parts go that nobody asks for: they can be made again
+ONE_PIECE = 1 << 20  # bytes of arrays up to which a message travels in one piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +118,9 @@ def serve(dask_worker: Any) -> None:
     """Have a worker take errands."""
 
     # Dask asks handlers for their names.
-    async def sparsecluster_errand(sent: Sent) -> Any:
-        return {"found": _in_frames(Outcomes(await _done(dask_worker, sent)))}
+    async def sparsecluster_errand(sent: Any) -> Any:
+        found = await _done(dask_worker, _unpacked(sent))
+        return {"found": _packed(Outcomes(found))}
 
     dask_worker.handlers["sparsecluster_errand"] = sparsecluster_errand
 
@@ -126,18 +128,36 @@ def serve(dask_worker: Any) -> None:
 async def send_errand(pool: Any, address: str, sent: Sent) -> list[Outcome]:
     """What comes of an errand, over a connection of a pool."""
     try:
-        told = await pool(address).sparsecluster_errand(sent=_in_frames(sent))
+        told = await pool(address).sparsecluster_errand(sent=_packed(sent))
     except OSError:  # of the connection: what a part raises comes as a `Failed`
         told = None
     # None is also what another process says that has the address by now.
-    return [Lost(address)] if told is None else told["found"].all
+    return [Lost(address)] if told is None else _unpacked(told["found"]).all
 
 
-def _in_frames(value: Any) -> Any:
-    """A value as Dask sends it: arrays without a copy. It is an object of ours, which is pickled as
-    one, where Dask would go through a list or a dict element by element."""
+def _packed(value: Any) -> Any:
+    """A value as Dask sends it. Each array that is a frame of its own costs both sides more than a
+    copy, unless it is large: small values travel as bytes, in one piece.
+
+    It is an object of ours, which is pickled as one, where Dask would go through a list or a dict
+    element by element.
+    """
     protocol: Any = importlib.import_module("distributed.protocol")
-    return protocol.to_serialize(value)
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = protocol.pickle.dumps(value, buffer_callback=buffers.append)
+    arrays = [buffer.raw() for buffer in buffers]
+    if len(pickled) + sum(array.nbytes for array in arrays) > ONE_PIECE:
+        return protocol.to_serialize(value)
+    return [pickled, *(bytes(array) for array in arrays)]
+
+
+def _unpacked(message: Any) -> Any:
+    """The value that was sent."""
+    if not isinstance(message, list | tuple):
+        return message  # which Dask put together
+    protocol: Any = importlib.import_module("distributed.protocol")
+    pickled, *arrays = message
+    return protocol.pickle.loads(pickled, buffers=arrays)
 
 
 async def _done(worker: Any, sent: Sent) -> list[Outcome]:
