@@ -33,7 +33,12 @@ from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
 from sparsecluster.rows.parameters import Number, check_name, check_number
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.storage.checkpoint import fingerprint, open_checkpoint, seconds
+from sparsecluster.storage.checkpoint import (
+    check_folder,
+    fingerprint,
+    open_checkpoint,
+    seconds,
+)
 
 # Rows of a sample: so many per cluster of the largest K, and no more than half of all.
 SAMPLE_PER_CLUSTER, LEAST_SAMPLE = 30, 1000
@@ -131,6 +136,8 @@ def choose_k(
     check_number("n_resamples", n_resamples, Integral, 0)
     check_number("max_iter", max_iter, Integral, 1)
     Number(0).check("tol", tol)
+    if checkpoint is not None:
+        check_folder(checkpoint)
     seconds(checkpoint_every)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, got {callback!r}.")
