@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -42,6 +43,8 @@ from sparsecluster.storage.checkpoint import (
 
 # Rows of a sample: so many per cluster of the largest K, and no more than half of all.
 SAMPLE_PER_CLUSTER, LEAST_SAMPLE = 30, 1000
+# Of the sum of all weights, of which fourth powers have to be finite.
+MOST_BITS_OF_WEIGHTS = 200
 Judged = tuple[tuple[float, float], tuple[float, float]]
 #: Called after each K; a true answer ends the search.
 ChoiceCallback = Callable[[ChoiceRecord], Any]
@@ -148,7 +151,7 @@ def choose_k(
     if ks[-1] >= entered.n_rows:
         raise ValueError(
             f"k_range goes up to {ks[-1]}, and X has {counted(entered.n_rows, 'row')}: at most "
-            f"{entered.n_rows - 1} clusters can be judged."
+            f"{counted(entered.n_rows - 1, 'cluster')} can be judged."
         )
     weights = check_weights(sample_weight, entered)
     deciding = {
@@ -163,6 +166,7 @@ def choose_k(
         "judged_by": "simplified silhouette",
     }
     same = {} if checkpoint is None else fingerprint(deciding, entered, weights)
+    weights, unit = _moderate(weights)
     points = metric_of(metric).rows(
         entered, n_threads=threads, zero_rows=zero_rows, memory_limit=limit
     )
@@ -188,14 +192,23 @@ def choose_k(
     seeds = chance.randint(np.iinfo(np.int32).max, size=1 + n_resamples)
     with open_checkpoint(checkpoint, same, checkpoint_every) as saved:
         seeds = saved.seeds(seeds) if saved else seeds
-        search = Search(task, ks, seeds, n_init)
+        search = Search(task, ks, seeds, n_init, unit)
         file = saved.run(0) if saved else None
         search.run(callback, file)
-    advice = recommend(search.table, complete=search.complete)
+    advice = recommend(search.table, complete=search.complete, too_many=search.too_many)
     labels, centers = search.state.kept[advice.k]
     centers = centers if occurring is None else occurring.outside(centers)
     shown = centers if entered.sparse else centers.toarray()
     return made_choice(advice, search.table, labels, shown, metric)
+
+
+def _moderate(weights: np.ndarray | None) -> tuple[np.ndarray | None, float]:
+    """Weights in a unit in which their squares do not overflow, and the unit: a power of two, by
+    which no digit changes."""
+    if weights is None:
+        return None, 1.0
+    unit = math.ldexp(1.0, max(math.frexp(weights.sum())[1] - MOST_BITS_OF_WEIGHTS, 0))
+    return weights / unit, unit
 
 
 def _checked_range(k_range: Any) -> list[int]:
@@ -214,13 +227,16 @@ def _checked_range(k_range: Any) -> list[int]:
 class Search:
     """One K after the other: a chain on all rows, and one on each sample."""
 
-    def __init__(self, task: Task, ks: list[int], seeds: np.ndarray, n_init: int) -> None:
+    def __init__(
+        self, task: Task, ks: list[int], seeds: np.ndarray, n_init: int, unit: float
+    ) -> None:
         self._task, self._ks, self._n_init = task, ks, n_init
+        self._unit = unit  # of the weights
         self._samples = [self._sample(int(seed)) for seed in seeds[1:]]
         tasks = [task, *(self._on_sample(sample) for sample in self._samples)]
         self._chains = [Chain(one, int(seed)) for one, seed in zip(tasks, seeds, strict=True)]
         self.state = SearchState()
-        self._stopped = False
+        self.too_many: int | None = None  #: the K that X has too few distinct rows for
 
     @property
     def table(self) -> np.ndarray:
@@ -239,7 +255,8 @@ class Search:
             for k in self._ks[len(self.state.records) :]:
                 record = self._try(k)
                 if record is None:
-                    break  # the rows have no more distinct clusters
+                    self.too_many = k
+                    break
                 if file is not None and file.due:
                     self.state.save(file)
                 if callback is not None and callback(record):
@@ -268,7 +285,7 @@ class Search:
         (mean, error), (simplified, simplified_error) = judged
         record = ChoiceRecord(
             k=k,
-            cost=link.cost,
+            cost=link.cost * self._unit,
             silhouette=mean,
             silhouette_error=error,
             simplified_silhouette=simplified,
