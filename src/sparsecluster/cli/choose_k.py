@@ -60,7 +60,7 @@ def choose_k(
     step
         Difference between one number and the next.
     metric
-        How rows are compared; with cosine by their direction alone.
+        How rows are compared; with cosine by their direction alone, which is better for text.
     zero_rows
         With cosine, what to do with rows of zeros: refuse them, or put them into cluster 0.
     resamples

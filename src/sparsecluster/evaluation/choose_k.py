@@ -89,7 +89,8 @@ def choose_k(
         The numbers of clusters to try, from 2 to less than the number of rows: ``range(2, 61)``.
     metric : {"euclidean", "cosine"}, default="euclidean"
         How rows are compared, as for :class:`KMeans`. Silhouettes are by squared distances, or by
-        1 - cos.
+        1 - cos. Use "cosine" for text: by distances one tight cluster apart from diffuse rows may
+        hide all others, and the answer is 2.
     zero_rows : {"error", "first"}, default="error"
         With "cosine", what to do with rows of zeros: refuse them, or put them into the first
         cluster.
