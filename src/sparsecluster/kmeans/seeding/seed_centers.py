@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 from sparsecluster.kmeans.seeding.starting import check_method, seed_by_name
 from sparsecluster.kmeans.setting import Progress, SeedSetting, unheard
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.checks import check_squares, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.parameters import check_number
@@ -112,6 +112,7 @@ def seed_centers(
     rows = enter(X, n_threads=threads)
     _check_n_rows(rows.n_rows, n_clusters)
     rows = measure.rows(rows, n_threads=threads)
+    check_squares(rows)
     setting = SeedSetting(
         random_state=random_state,
         weights=check_weights(sample_weight, rows),
