@@ -201,6 +201,12 @@ def test_a_time_between_checkpoints_is_refused_by_its_own_name(command):
     assert "--every must be a number of seconds" in err
 
 
+def test_an_empty_name_of_a_checkpoint_is_refused(command):
+    status, _, err = command("choose-k x.txt --most 3 --checkpoint=")
+    assert status == 2
+    assert "--checkpoint must be the path of a folder, got ''." in err
+
+
 def test_an_interrupted_search_says_how_it_resumes(command, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

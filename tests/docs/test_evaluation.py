@@ -20,6 +20,11 @@ def test_the_page_runs():
     assert np.array_equal(names["km"].labels_, names["km"].predict(names["X"]))
 
 
+def test_cosines_are_recommended_for_text():
+    assert '**For text, pass `metric="cosine"`**' in PAGE
+    assert 'Use "cosine" for text' in sparsecluster.choose_k.__doc__
+
+
 def test_every_measure_of_the_table_is_there():
     table = [line for line in PAGE.splitlines() if line.startswith("| `")]
     named = {name for line in table for name in re.findall(r"`(\w+)`", line.split("|")[1])}

@@ -18,6 +18,7 @@ from sparsecluster import (
 )
 
 MEASURES = (adjusted_rand, clustering_accuracy, normalized_mutual_info, purity)
+LARGE = (2.0**150, 2.0**900)
 small_labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30)
 
 
@@ -27,6 +28,14 @@ def test_indices_are_those_of_scikit_learn(pairs):
     assert adjusted_rand(true, found) == pytest.approx(adjusted_rand_score(true, found), abs=1e-12)
     expected = normalized_mutual_info_score(true, found)
     assert normalized_mutual_info(true, found) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@given(small_labels)
+def test_large_weights_give_the_index_of_rows_that_occur_often(pairs):
+    true, found = np.array(pairs).T
+    many, more = (adjusted_rand(true, found, sample_weight=[by] * len(true)) for by in LARGE)
+    assert many == more
 
 
 @given(small_labels)

@@ -150,8 +150,9 @@ def test_a_callback_ends_the_search_and_that_is_told():
     X, _ = groups(6)
     choice = choose_k(csr(X), range(2, 15), random_state=0, callback=lambda one: one.k == 4)
     assert choice.table["k"].tolist() == [2, 3, 4]
-    assert "ended at K = 4" in choice.doubt
-    assert "last of the range" in choice.doubt
+    ended = "The search ended at K = 4, before the end of the range, and a larger one may be better"
+    assert choice.doubt.startswith(ended)
+    assert "last of the range" not in choice.doubt
 
 
 def test_doubts_are_told():
@@ -284,6 +285,65 @@ def test_a_search_that_runs_out_of_distinct_rows_says_so():
     doubt = choose_k(np.repeat(np.eye(4), 5, axis=0), range(2, 10), random_state=0).doubt
     assert "X has no more distinct rows than that" in doubt
     assert "a larger one may be better" not in doubt
+
+
+def test_a_range_that_ends_without_a_cost_asks_for_no_larger_k():
+    doubt = choose_k(np.repeat(np.eye(4), 20, axis=0), [2, 3, 4], random_state=0).doubt
+    assert doubt.startswith("K = 4 leaves no cost: X has no more distinct rows than that")
+    assert "a larger one may be better" not in doubt
+
+
+def test_a_range_with_a_gap_says_which_k_ended_it():
+    doubt = choose_k(np.repeat(np.eye(4), 20, axis=0), [2, 6], random_state=0).doubt
+    assert doubt.startswith("The search ended at K = 2: X has too few distinct rows for 6 clusters")
+
+
+def made_table(records):
+    """A table of these K, simplified silhouettes with an error of 0.01, stabilities and costs."""
+    return as_table(
+        [
+            ChoiceRecord(
+                k=k, cost=cost, silhouette=0.5, silhouette_error=0.0, stability=stable,
+                simplified_silhouette=value, simplified_error=0.01, iterations=1, seconds=0.0,
+            )
+            for k, value, stable, cost in records
+        ]
+    )  # fmt: skip
+
+
+def test_measures_agree_only_where_several_were_compared():
+    records = [(2, 0.3, 0.7, 9.0), (3, 0.5, 0.9, 2.0), (4, 0.4, 0.7, 1.0)]
+    assert recommend(made_table(records)).doubt == "Little: all measures agree."
+    without = made_table([(k, value, np.nan, cost) for k, value, _, cost in records])
+    assert recommend(without).doubt == "Little: nothing that was measured speaks against it."
+    assert recommend(without[1:2]).doubt == "No other K was tried."
+
+
+def test_a_higher_silhouette_is_told():
+    table = made_table([(2, 0.3, 0.7, 9.0), (3, 0.5, 0.9, 2.0), (4, 0.505, 0.88, 1.0)])
+    advice = recommend(table)
+    assert advice.k == 3
+    assert advice.doubt == "K = 4 has a higher simplified silhouette, 0.505."
+
+
+def test_two_rows_leave_a_single_cluster():
+    with pytest.raises(ValueError, match=r"X has 2 rows: at most 1 cluster can be judged"):
+        choose_k(np.eye(2), [2])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_large_weights_choose_as_small_ones(metric):
+    X = np.random.default_rng(0).random((60, 4))
+    weights = np.random.default_rng(1).integers(1, 4, 60)
+    small, large = (
+        choose_k(X, range(2, 6), metric=metric, sample_weight=weights * by, random_state=0)
+        for by in (2.0**200, 2.0**700)
+    )
+    assert (small.k, small.reason, small.doubt) == (large.k, large.reason, large.doubt)
+    assert np.isfinite(small.table["stability"]).all()
+    assert np.array_equal(small.table["stability"], large.table["stability"])
+    assert np.array_equal(small.table["cost"] * 2.0**500, large.table["cost"])
 
 
 def test_a_checkpoint_that_is_a_file_is_refused(tmp_path):

@@ -276,11 +276,22 @@ def test_weighted_rows_are_assigned_at_the_lowest_cost():
 
 def test_equal_rows_are_shared_out():
     X = np.ones((50, 3))
-    with pytest.warns(ConvergenceWarning, match="several clusters share a center"):
+    with pytest.warns(ConvergenceWarning, match="several begin at the same center"):
         model = KMeans(4, size_min=10, size_max=13, random_state=0).fit(X)
     assert kept(model)
     assert model.inertia_ == 0
     assert np.array_equal(model.predict(X), np.zeros(50))
+
+
+def test_clusters_that_begin_at_the_same_center_are_warned_of_once():
+    X = np.repeat(np.eye(3), 20, axis=0)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = KMeans(5, random_state=0, size_min=5).fit(X)
+    assert model.n_clusters_ == 5
+    assert [str(one.message) for one in caught] == [
+        "Found only 3 centers for 5 clusters: X has too few distinct rows. With size_min or "
+        "size_max all 5 are kept, and several begin at the same center."
+    ]
 
 
 def test_few_distinct_rows_fill_many_clusters():

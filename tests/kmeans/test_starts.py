@@ -10,8 +10,9 @@ from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 from support.data import csr, dense, problem, weights_for
 
-from sparsecluster import KMeans, SphericalKMeans, seed_centers
+from sparsecluster import KMeans, SphericalKMeans, convert, seed_centers
 from sparsecluster.kmeans.seeding.registry import METHODS
+from sparsecluster.run.local import LocalExecutor
 
 ROWS = {"k-means++", "plain-k-means++", "spkm++", "mcmc", "k-means||", "oversample", "random"}
 CASES = [
@@ -93,6 +94,20 @@ def test_fewer_distinct_rows_than_clusters_are_survived(method):
         km = KMeans(7, init=method, random_state=0).fit(X)
     assert km.n_clusters_ == 4
     assert km.inertia_ == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("executor", [None, LocalExecutor(2)], ids=["here", "workers"])
+@pytest.mark.parametrize("method", ["k-means++", "furthest-first", "bisecting", "hierarchical"])
+def test_seeds_that_are_too_few_are_told_without_a_clustering(tmp_path, method, executor):
+    sp.save_npz(tmp_path / "x.npz", csr(np.repeat(np.eye(4), 5, axis=0)))
+    X = convert(tmp_path / "x.npz", tmp_path / "x.store")
+    with pytest.warns(ConvergenceWarning) as caught:
+        centers, _ = seed_centers(X, 7, method, random_state=0, executor=executor)
+    found = centers.shape[0]
+    assert found < 7
+    assert [str(one.message) for one in caught] == [
+        f"Found only {found} of 7 centers: X has too few distinct rows for '{method}'."
+    ]
 
 
 # --- distributions -------------------------------------------------------------------------------

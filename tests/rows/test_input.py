@@ -10,13 +10,16 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from support.data import csr
 from support.processes import HANGS
 
 from sparsecluster import (
+    BisectingKMeans,
     KMeans,
     MiniBatchKMeans,
     Prepare,
+    choose_k,
     kmeans_plusplus,
     load_model,
     metalabels,
@@ -201,6 +204,44 @@ def test_centers_of_the_wrong_shape_are_named_with_both_shapes(value):
 def test_centers_that_are_not_finite_are_refused(make, value):
     with pytest.raises(ValueError, match="init contains NaN or infinity"):
         fit(X, init=make(np.full((2, 3), value)))
+
+
+TINY = np.random.default_rng(0).random((60, 4))
+FITS = {
+    "KMeans": lambda X: KMeans(3, random_state=0).fit(X),
+    "MiniBatchKMeans": lambda X: MiniBatchKMeans(3, random_state=0).fit(X),
+    "BisectingKMeans": lambda X: BisectingKMeans(3, random_state=0).fit(X),
+    "choose_k": lambda X: choose_k(X, [2, 3], random_state=0),
+    "seed_centers": lambda X: seed_centers(X, 3, random_state=0),
+}
+
+
+@pytest.mark.parametrize("make", [csr, np.array], ids=["sparse", "dense"])
+@pytest.mark.parametrize("scale", [1e-150, 1e-165, 1e-300])
+@pytest.mark.parametrize("name", FITS)
+def test_values_too_small_to_square_are_refused(name, scale, make):
+    with pytest.raises(ValueError, match=r"too small to square.*1e-140.*Scale the values first"):
+        FITS[name](make(TINY * scale))
+
+
+@pytest.mark.parametrize("make", [csr, np.array], ids=["sparse", "dense"])
+def test_tiny_values_beside_others_and_zeros_alone_are_taken(make):
+    mixed = TINY.copy()
+    mixed[::2] *= 1e-200
+    assert fit(make(mixed), 3).n_clusters_ == 3
+    with pytest.warns(ConvergenceWarning, match="distinct"):
+        assert fit(make(np.zeros((5, 2)))).n_clusters_ == 1
+
+
+def test_small_values_that_can_be_squared_give_the_same_labels():
+    small = np.ldexp(TINY, -440)
+    assert np.array_equal(fit(small, 3).labels_, fit(TINY, 3).labels_)
+
+
+def test_tiny_rows_are_taken_by_cosine_and_by_predict():
+    assert fit(TINY * 1e-165, 3, metric="cosine").n_clusters_ == 3
+    model = fit(TINY, 3)
+    assert np.array_equal(model.predict(TINY * 1e-165), model.predict(TINY * 0))
 
 
 def test_centers_too_large_to_square_are_refused():

@@ -1,6 +1,7 @@
 """Checkpoints: a fit that ended early goes on, and ends as if nothing had happened."""
 
 import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.data import text
 
-from sparsecluster import KMeans, SphericalKMeans, convert
+from sparsecluster import KMeans, SphericalKMeans, choose_k, convert
 from sparsecluster.rows.rows import as_rows
 from sparsecluster.storage.checkpoint import CheckpointError, fingerprint, open_checkpoint, seconds
 
@@ -264,6 +265,64 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, name):
         (tmp_path / name).write_bytes(broken)
         with pytest.raises(CheckpointError, match="Remove"):
             KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+
+
+def refusal(folder):
+    """What a fit says that cannot resume from a folder, without the names of files."""
+    with pytest.raises(CheckpointError) as refused:
+        KMeans(5, random_state=0, checkpoint=folder).fit(X)
+    said = str(refused.value)
+    assert said.startswith(f"Cannot resume from {folder}/")
+    assert said.endswith(f". Remove {folder} to start again.")
+    return said.split("safetensors: ")[1].split(". Remove")[0]
+
+
+@pytest.mark.parametrize(
+    ("taken", "place", "said"),
+    [
+        ("fit", "run-0", "it does not hold what was expected ('centers' is missing)"),
+        ("run-0", "fit", "it does not hold what was expected (the seeds are of a wrong shape)"),
+    ],
+)
+def test_a_file_in_the_place_of_another_is_refused_in_words(tmp_path, taken, place, said):
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+    shutil.copy(tmp_path / f"{taken}.safetensors", tmp_path / f"{place}.safetensors")
+    assert refusal(tmp_path) == said
+
+
+def test_a_checkpoint_of_an_earlier_version_is_refused_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparsecluster.storage.checkpoint.VERSION", 1)
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+    monkeypatch.undo()
+    assert refusal(tmp_path) == "it is of version 1, not 2"
+
+
+def test_a_header_without_its_fields_is_refused_in_words(tmp_path):
+    KMeans(5, random_state=0, checkpoint=tmp_path).fit(X)
+    file = tmp_path / "run-0.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content.replace(b'"data_offsets":[0,', b'"data_offsets":[10', 1))
+    assert "without a beginning and an end" in refusal(tmp_path)
+    file.write_bytes(content.replace(b'"dtype"', b'"dtypo"', 1))
+    assert refusal(tmp_path) == "it is damaged ('dtype' is missing)"
+
+
+@pytest.mark.parametrize("name", ["fit", "run-0"])
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path, name):
+    (tmp_path / f"{name}.safetensors").mkdir()
+    assert refusal(tmp_path) == "it is a folder"
+
+
+@pytest.mark.parametrize("empty", ["", 5])
+def test_what_names_no_folder_is_refused(tmp_path, monkeypatch, empty):
+    monkeypatch.chdir(tmp_path)
+    for call in (
+        lambda: KMeans(5, random_state=0, checkpoint=empty).fit(X),
+        lambda: choose_k(X, [2, 3], random_state=0, checkpoint=empty),
+    ):
+        with pytest.raises(ValueError, match="checkpoint must be the path of a folder"):
+            call()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_in_use_is_refused(tmp_path):

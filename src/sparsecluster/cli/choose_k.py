@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 from sparsecluster.cli.fit import read_rows
 from sparsecluster.cli.inputs import Data, Inputs
 from sparsecluster.cli.joining import OUTPUT
-from sparsecluster.cli.options import Preparing, Reading, Running, Seed
+from sparsecluster.cli.options import Preparing, Reading, Running, Seed, checkpoint_folder
 from sparsecluster.cli.outputs import check_outputs
 from sparsecluster.cli.screen import Screen
 from sparsecluster.rows.errors import counted
@@ -37,7 +37,7 @@ def choose_k(
     resamples: Annotated[int, Parameter(validator=Number(gte=0))] = 1,
     seed: Seed = None,
     memory_limit: str | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: Annotated[Path | None, Parameter(converter=checkpoint_folder)] = None,
     every: str = "60s",
     model: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     table: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
@@ -60,7 +60,7 @@ def choose_k(
     step
         Difference between one number and the next.
     metric
-        How rows are compared; with cosine by their direction alone.
+        How rows are compared; with cosine by their direction alone, which is better for text.
     zero_rows
         With cosine, what to do with rows of zeros: refuse them, or put them into cluster 0.
     resamples

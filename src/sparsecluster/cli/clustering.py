@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from sparsecluster.cli.options import given_options, option_group
+from sparsecluster.cli.options import checkpoint_folder, given_options, option_group
 from sparsecluster.cli.starting import STARTING
 from sparsecluster.cli.words import option_name
 
@@ -109,6 +109,7 @@ def _shown(one: Declared) -> Parameter:
         group=STARTING if one.name == "n_init" else group,
         help=one.help,
         name=[option_name(one.name), *MORE_NAMES.get(one.name, ())],
+        converter=checkpoint_folder if one.name == "checkpoint" else None,
         show_default=False if one.default is None else lambda _: str(one.default),
     )
 

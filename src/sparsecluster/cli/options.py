@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, make_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter, Token
@@ -84,6 +85,13 @@ def _count_or_share(_: Any, tokens: Sequence[Token]) -> float:
 
 
 CountOrShare = Annotated[float, Parameter(converter=_count_or_share)]
+
+
+def checkpoint_folder(_: Any, tokens: Sequence[Token]) -> Path:
+    """The folder of --checkpoint: an empty path would be the current one."""
+    if not tokens[0].value:
+        raise ValueError("--checkpoint must be the path of a folder, got ''.")
+    return Path(tokens[0].value)
 
 
 @Parameter(name="*", group=PREPARING, negative=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -140,11 +141,14 @@ def adjusted_rand(labels_true: Any, labels_pred: Any, *, sample_weight: Any = No
     0.5714
     """
     table, total = contingency(labels_true, labels_pred, sample_weight)
+    # A power of two, so that squares of large weights do not overflow and no digit changes.
+    scale = math.ldexp(1.0, -max(math.frexp(total)[1], 0))
+    table, total = table * scale, total * scale
     rows, columns = _sums(table)
     squares = float(np.sum(table.data**2))
     of_rows, of_columns = float(np.sum(rows**2)), float(np.sum(columns**2))
     # Ordered pairs that are together in both, in one only, and in none.
-    both, first, second = squares - total, of_rows - squares, of_columns - squares
+    both, first, second = squares - total * scale, of_rows - squares, of_columns - squares
     neither = total**2 - of_rows - of_columns + squares
     if first == 0 and second == 0:
         return 1.0

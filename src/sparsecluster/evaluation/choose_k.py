@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -26,17 +27,24 @@ from sparsecluster.kmeans.assignment import choose_algorithm
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.checks import check_squares, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
 from sparsecluster.rows.parameters import Number, check_name, check_number
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads, threads_for
 from sparsecluster.rows.sharing import share_out
-from sparsecluster.storage.checkpoint import fingerprint, open_checkpoint, seconds
+from sparsecluster.storage.checkpoint import (
+    check_folder,
+    fingerprint,
+    open_checkpoint,
+    seconds,
+)
 
 # Rows of a sample: so many per cluster of the largest K, and no more than half of all.
 SAMPLE_PER_CLUSTER, LEAST_SAMPLE = 30, 1000
+# Of the sum of all weights, of which fourth powers have to be finite.
+MOST_BITS_OF_WEIGHTS = 200
 Judged = tuple[tuple[float, float], tuple[float, float]]
 #: Called after each K; a true answer ends the search.
 ChoiceCallback = Callable[[ChoiceRecord], Any]
@@ -81,7 +89,8 @@ def choose_k(
         The numbers of clusters to try, from 2 to less than the number of rows: ``range(2, 61)``.
     metric : {"euclidean", "cosine"}, default="euclidean"
         How rows are compared, as for :class:`KMeans`. Silhouettes are by squared distances, or by
-        1 - cos.
+        1 - cos. Use "cosine" for text: by distances one tight cluster apart from diffuse rows may
+        hide all others, and the answer is 2.
     zero_rows : {"error", "first"}, default="error"
         With "cosine", what to do with rows of zeros: refuse them, or put them into the first
         cluster.
@@ -131,6 +140,8 @@ def choose_k(
     check_number("n_resamples", n_resamples, Integral, 0)
     check_number("max_iter", max_iter, Integral, 1)
     Number(0).check("tol", tol)
+    if checkpoint is not None:
+        check_folder(checkpoint)
     seconds(checkpoint_every)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable or None, got {callback!r}.")
@@ -141,7 +152,7 @@ def choose_k(
     if ks[-1] >= entered.n_rows:
         raise ValueError(
             f"k_range goes up to {ks[-1]}, and X has {counted(entered.n_rows, 'row')}: at most "
-            f"{entered.n_rows - 1} clusters can be judged."
+            f"{counted(entered.n_rows - 1, 'cluster')} can be judged."
         )
     weights = check_weights(sample_weight, entered)
     deciding = {
@@ -156,9 +167,11 @@ def choose_k(
         "judged_by": "simplified silhouette",
     }
     same = {} if checkpoint is None else fingerprint(deciding, entered, weights)
+    weights, unit = _moderate(weights)
     points = metric_of(metric).rows(
         entered, n_threads=threads, zero_rows=zero_rows, memory_limit=limit
     )
+    check_squares(points)
     occurring = None if points.in_file else Columns.occurring(points)
     if occurring is not None:
         points = occurring.rows(points, n_threads=threads)
@@ -181,14 +194,23 @@ def choose_k(
     seeds = chance.randint(np.iinfo(np.int32).max, size=1 + n_resamples)
     with open_checkpoint(checkpoint, same, checkpoint_every) as saved:
         seeds = saved.seeds(seeds) if saved else seeds
-        search = Search(task, ks, seeds, n_init)
+        search = Search(task, ks, seeds, n_init, unit)
         file = saved.run(0) if saved else None
         search.run(callback, file)
-    advice = recommend(search.table, complete=search.complete)
+    advice = recommend(search.table, complete=search.complete, too_many=search.too_many)
     labels, centers = search.state.kept[advice.k]
     centers = centers if occurring is None else occurring.outside(centers)
     shown = centers if entered.sparse else centers.toarray()
     return made_choice(advice, search.table, labels, shown, metric)
+
+
+def _moderate(weights: np.ndarray | None) -> tuple[np.ndarray | None, float]:
+    """Weights in a unit in which their squares do not overflow, and the unit: a power of two, by
+    which no digit changes."""
+    if weights is None:
+        return None, 1.0
+    unit = math.ldexp(1.0, max(math.frexp(weights.sum())[1] - MOST_BITS_OF_WEIGHTS, 0))
+    return weights / unit, unit
 
 
 def _checked_range(k_range: Any) -> list[int]:
@@ -207,13 +229,16 @@ def _checked_range(k_range: Any) -> list[int]:
 class Search:
     """One K after the other: a chain on all rows, and one on each sample."""
 
-    def __init__(self, task: Task, ks: list[int], seeds: np.ndarray, n_init: int) -> None:
+    def __init__(
+        self, task: Task, ks: list[int], seeds: np.ndarray, n_init: int, unit: float
+    ) -> None:
         self._task, self._ks, self._n_init = task, ks, n_init
+        self._unit = unit  # of the weights
         self._samples = [self._sample(int(seed)) for seed in seeds[1:]]
         tasks = [task, *(self._on_sample(sample) for sample in self._samples)]
         self._chains = [Chain(one, int(seed)) for one, seed in zip(tasks, seeds, strict=True)]
         self.state = SearchState()
-        self._stopped = False
+        self.too_many: int | None = None  #: the K that X has too few distinct rows for
 
     @property
     def table(self) -> np.ndarray:
@@ -232,7 +257,8 @@ class Search:
             for k in self._ks[len(self.state.records) :]:
                 record = self._try(k)
                 if record is None:
-                    break  # the rows have no more distinct clusters
+                    self.too_many = k
+                    break
                 if file is not None and file.due:
                     self.state.save(file)
                 if callback is not None and callback(record):
@@ -261,7 +287,7 @@ class Search:
         (mean, error), (simplified, simplified_error) = judged
         record = ChoiceRecord(
             k=k,
-            cost=link.cost,
+            cost=link.cost * self._unit,
             silhouette=mean,
             silhouette_error=error,
             simplified_silhouette=simplified,

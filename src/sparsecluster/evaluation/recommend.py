@@ -48,12 +48,15 @@ def candidates(ks: np.ndarray, silhouettes: np.ndarray, errors: np.ndarray) -> n
     return ks[silhouettes + errors >= silhouettes.max()]
 
 
-def recommend(table: np.ndarray, *, complete: bool = True) -> Recommendation:
+def recommend(
+    table: np.ndarray, *, complete: bool = True, too_many: int | None = None
+) -> Recommendation:
     """Of those whose simplified silhouette is within its standard error of the highest, the most
     stable K.
 
     Stabilities are compared to two digits; of equal ones, and without any, the highest silhouette
-    counts.
+    counts. The table is `complete` if it has all of the range; `too_many` is the K that ended it
+    because there are too few distinct rows.
     """
     ks, silhouettes = table["k"], table["simplified_silhouette"]
     near = np.isin(ks, candidates(ks, silhouettes, table["simplified_error"]))
@@ -65,7 +68,7 @@ def recommend(table: np.ndarray, *, complete: bool = True) -> Recommendation:
     return Recommendation(
         k=k,
         reason=_reason(chosen, best, float(silhouettes.max()), bend, len(table)),
-        doubt=_doubt(table, chosen, bend, complete),
+        doubt=_doubt(table, chosen, bend, _range_doubts(table, k, complete, too_many)),
     )
 
 
@@ -91,20 +94,33 @@ def _reason(chosen: np.void, best: int, highest: float, bend: int, n_tried: int)
     return reason + "".join(f"; {one}" for one in told) + "."
 
 
-def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str:
-    ks, silhouettes, k = table["k"], table["simplified_silhouette"], int(chosen["k"])
-    doubts = []
+def _range_doubts(table: np.ndarray, k: int, complete: bool, too_many: int | None) -> list[str]:
+    """What is open because of where the table begins and ends."""
+    ks, costs, doubts = table["k"], table["cost"], []
+    last, larger = int(ks[-1]), "and a larger one may be better"
     # Without a cost every cluster is of equal rows.
-    exhausted = not complete and table["cost"][-1] <= 1e-12 * table["cost"][0]
-    if exhausted:
-        doubts.append(f"K = {ks[-1]} leaves no cost: X has no more distinct rows than that")
+    if costs[-1] <= 1e-12 * costs[0]:
+        doubts.append(f"K = {last} leaves no cost: X has no more distinct rows than that")
+    elif too_many is not None:
+        doubts.append(
+            f"the search ended at K = {last}: X has too few distinct rows for {too_many} clusters"
+        )
     elif not complete:
-        doubts.append(f"the search ended at K = {ks[-1]}, before the end of the range")
-    if len(ks) > 1 and k == ks[-1] and not exhausted:
-        doubts.append("it is the last of the range, and a larger one may be better")
-    elif len(ks) > 1 and k == ks[0]:
+        ended = f"the search ended at K = {last}, before the end of the range"
+        doubts.append(f"{ended}, {larger}" if k == last else ended)
+    elif len(ks) == 1:
+        doubts.append("no other K was tried")
+    elif k == last:
+        doubts.append(f"it is the last of the range, {larger}")
+    if len(ks) > 1 and k == ks[0]:
         smaller = "a smaller one may be better" if k > 2 else "the rows may be one cluster alone"
         doubts.append(f"it is the first of the range, and {smaller}")
+    return doubts
+
+
+def _doubt(table: np.ndarray, chosen: np.void, bend: int, range_doubts: list[str]) -> str:
+    ks, silhouettes, k = table["k"], table["simplified_silhouette"], int(chosen["k"])
+    doubts = list(range_doubts)
     if chosen["silhouette"] < LOW:
         doubts.append(
             f"a silhouette of {chosen['silhouette']:.3f} is low: clusters overlap, or there are "
@@ -116,15 +132,19 @@ def _doubt(table: np.ndarray, chosen: np.void, bend: int, complete: bool) -> str
     if stable.max() > stable[ks == k][0] + STEADIER:
         steadiest = int(np.argmax(stable))
         doubts.append(f"K = {ks[steadiest]} is more stable, with {stable[steadiest]:.2f}")
-    rival = _rival(ks, silhouettes, k)
-    if rival is not None:
+    rival, best = _rival(ks, silhouettes, k), int(np.argmax(silhouettes))
+    if silhouettes[best] > chosen["simplified_silhouette"]:
+        doubts.append(f"K = {ks[best]} has a higher simplified silhouette, {silhouettes[best]:.3f}")
+    elif rival is not None:
         doubts.append(
             f"K = {rival[0]} is nearly as good, with a simplified silhouette of {rival[1]:.3f}"
         )
     if len(ks) > 2 and bend != k:
         doubts.append(f"the cost curve bends at K = {bend}")
     if not doubts:
-        return "Little: all measures agree."
+        compared = len(ks) > 2 and np.isfinite(chosen["stability"])
+        agreed = "all measures agree" if compared else "nothing that was measured speaks against it"
+        return f"Little: {agreed}."
     return f"{doubts[0][0].upper()}{'; '.join(doubts)[1:]}."
 
 

@@ -42,10 +42,10 @@ class SearchState:
         def restored(packed: dict[str, Any]) -> SearchState:
             links = [None if one is None else _unpacked(one) for one in packed["links"]]
             if len(links) != len(sizes):
-                raise ValueError("has another number of samples")
+                raise ValueError("the number of samples is another")
             for link, size in zip(links, sizes, strict=True):
                 if link is not None and link.labels.shape != (size,):
-                    raise ValueError("has labels of a wrong shape")
+                    raise ValueError("the labels are of a wrong shape")
             records = [ChoiceRecord(**_numbers(one)) for one in packed["records"]]
             kept = {
                 int(k): (np.array(one["labels"]), sp.csr_array(one["centers"]))

@@ -23,7 +23,7 @@ from sparsecluster.kmeans.cluster_terms import ClusterTerms, largest_terms
 from sparsecluster.kmeans.lookup import CentersByFeature
 from sparsecluster.kmeans.seeding.starting import check_method
 from sparsecluster.kmeans.setting import SeedSetting, Setting
-from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.checks import check_squares, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, Metric, metric_of
 from sparsecluster.rows.parameters import Anything, Choice, Number, check_number, integer
@@ -247,6 +247,7 @@ class CenterEstimator(
 
     def _rows_to_fit(self, X: Any) -> Rows:
         rows = self._points(X, reset=True)
+        check_squares(rows)
         self._check_n_rows(rows)
         return rows
 

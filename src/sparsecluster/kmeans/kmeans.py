@@ -28,7 +28,7 @@ from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.parameters import Anything, By, Choice, Flag, integer
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import Callback
-from sparsecluster.storage.checkpoint import fingerprint, seconds
+from sparsecluster.storage.checkpoint import check_folder, fingerprint, seconds
 from sparsecluster.storage.fields import TEXT
 
 
@@ -182,6 +182,7 @@ class KMeans(OnWorkers, MergingEstimator):
         "refine": Choice(refine.METHODS).optional,
         "embedding": Anything(),
         "finish": Choice(FINISHES),
+        "checkpoint": By(check_folder).optional,
         "checkpoint_every": By(seconds),
         "copy_x": Flag(),
     }

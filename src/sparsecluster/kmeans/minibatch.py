@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.batches import run_batches
+from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.nested import NestedBatches
 from sparsecluster.kmeans.on_workers import OnWorkers
@@ -370,7 +371,9 @@ class MiniBatchKMeans(OnWorkers, StreamEstimator):
                 centers = self._best_start(data.picked(sample), replace(setting, weights=weights))
             if centers.n_clusters == self.n_clusters:
                 return centers
-        return self._best_start(data.here(), setting)
+        centers = self._best_start(data.here(), setting)
+        warn_if_fewer(centers.n_clusters, self.n_clusters)
+        return centers
 
     @property
     def _batch_rows(self) -> int:

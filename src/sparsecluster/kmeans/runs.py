@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsecluster import _core
 from sparsecluster.kmeans import refine, sizes
+from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.keeping import LOGGER, Keeper, RunKeeper
 from sparsecluster.kmeans.loop import Loop, Task, iterate
 from sparsecluster.kmeans.seeding.starting import starting_centers
@@ -93,6 +94,8 @@ class Runs:
             centers = starting(init, task.rows, self.n_clusters, task.setting, self.init_options)
             if task.bounds is not None:
                 centers = sizes.with_all_clusters(centers, self.n_clusters)
+            else:
+                warn_if_fewer(centers.n_clusters, self.n_clusters)
             if task.rows.streamed:
                 _core.give_back()  # what the start needed, where memory is scarce
             state = RunState.at(centers, time.perf_counter() - started)

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.setting import Setting
+from sparsecluster.rows.errors import counted
 from sparsecluster.rows.rows import Rows
 
 #: What `algorithm_` and the history name it.
@@ -103,8 +104,8 @@ def with_all_clusters(centers: _core.Centers, n_clusters: int) -> _core.Centers:
     if found == n_clusters:
         return centers
     warnings.warn(
-        f"Number of distinct rows to start from ({found}) smaller than n_clusters ({n_clusters}): "
-        f"with {NAMES} several clusters share a center.",
+        f"Found only {counted(found, 'center')} for {n_clusters} clusters: X has too few distinct "
+        f"rows. With {NAMES} all {n_clusters} are kept, and several begin at the same center.",
         ConvergenceWarning,
         stacklevel=2,
     )

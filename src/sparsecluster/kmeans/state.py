@@ -16,7 +16,6 @@ from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.rows import Rows
 from sparsecluster.run.history import IterationRecord
 from sparsecluster.storage.checkpoint import StateFile
-from sparsecluster.storage.fields import check_array_of
 
 FLAGS = ("refining", "finished", "converged", "stopped")
 
@@ -94,9 +93,9 @@ class RunState:
         if not np.isfinite(self.centers.data).all():
             raise ValueError("the centers are not finite")
         if self.basis is not None:
-            check_array_of(self.basis, np.int64, 1, "basis")
-            if len(self.basis) != 2 * self.centers.shape[0]:
-                raise ValueError("the basis is not two numbers per center")
+            shape = (2 * self.centers.shape[0],)
+            if self.basis.shape != shape or self.basis.dtype != np.int64:
+                raise ValueError("the basis is not two integers per center")
         if self.labels is None:
             return
         if self.labels.shape != (n_rows,) or self.labels.dtype != np.int32:

@@ -9,6 +9,7 @@ import numpy as np
 from sparsecluster.rows.rows import LARGEST_NORM2, Rows, check_input
 
 LEAST_WEIGHT = 1e-100  # above zero; what is lighter loses digits in sums and products
+LEAST_NORM = 1e-140  # of the longest row; squares of what is shorter lose digits
 
 # How scikit-learn is asked to check X; values are checked by the core, which names the row.
 INPUT: dict[str, Any] = {
@@ -59,6 +60,19 @@ def check_weights(
             "sample_weight is too large: its sum times the squares of X overflows. Scale it first."
         )
     return None if np.all(weights == 1) else np.ascontiguousarray(weights)
+
+
+def check_squares(rows: Rows) -> None:
+    """Refuse rows whose squares are all too small for float64; rows of zeros are taken."""
+    if rows.core.max_norm >= LEAST_NORM:
+        return
+    matrix = rows.matrix
+    values = matrix.data[matrix.indptr[0] : matrix.indptr[-1]] if rows.sparse else matrix
+    if np.any(values):
+        raise ValueError(
+            f"Input X contains values too small to square: no row has a norm of {LEAST_NORM:g} or "
+            f"more. Scale the values first."
+        )
 
 
 def check_feature_names(names: Any, n_features: int) -> np.ndarray | None:

@@ -18,10 +18,10 @@ from sparsecluster.rows.errors import SparseClusterError
 from sparsecluster.rows.resources import quantity
 from sparsecluster.rows.rows import Rows
 from sparsecluster.storage.atomic import atomic_file
-from sparsecluster.storage.tensors import Packer, TensorFile, unpack, write_tensors
+from sparsecluster.storage.tensors import NONSENSE, Packer, TensorFile, unpack, write_tensors
 
 FORMAT = "sparsecluster checkpoint"
-VERSION = 1
+VERSION = 2
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 State = TypeVar("State")
 
@@ -60,25 +60,44 @@ class StateFile:
         if not self._path.exists():
             return None
         try:
-            file = TensorFile(self._path, mmap=False)
-            document = file.document
-            if document.get("format") != FORMAT:
-                raise ValueError("is not a checkpoint")
-            if document.get("version") != VERSION:
-                raise ValueError(f"is of version {document.get('version')}, not {VERSION}")
-            found = document["fit"]
-            if found == self._fingerprint:
-                return restore(dict(unpack(document["state"], file.tensors(verify=True))))
+            document, tensors = self._read()
+        except IsADirectoryError:
+            raise self._unusable("it is a folder") from None
+        except ValueError as error:
+            raise self._unusable(f"it {error}") from None
+        except NONSENSE as error:
+            raise self._unusable(f"it is damaged ({_detail(error)})") from None
+        found = document["fit"]
+        if found != self._fingerprint:
             other = [name for name, value in self._fingerprint.items() if found.get(name) != value]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(
-                f"Cannot resume from {self._path}: it {error}. Remove {self._path.parent} to start "
-                f"again."
-            ) from None
-        raise CheckpointError(
-            f"{self._path.parent} holds the checkpoint of another fit (different "
-            f"{', '.join(other)}). Remove it, or choose another folder."
+                f"{self._path.parent} holds the checkpoint of another fit (different "
+                f"{', '.join(other)}). Remove it, or choose another folder."
+            )
+        try:
+            return restore(dict(unpack(document["state"], tensors)))
+        except NONSENSE as error:
+            detail = _detail(error)
+            raise self._unusable(f"it does not hold what was expected ({detail})") from None
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The document and its arrays; a ValueError says what the file is or has."""
+        file = TensorFile(self._path, mmap=False)
+        document = file.document
+        if document.get("format") != FORMAT or not isinstance(document.get("fit"), dict):
+            raise ValueError("is not a checkpoint")
+        if document.get("version") != VERSION:
+            raise ValueError(f"is of version {document.get('version')}, not {VERSION}")
+        return document, file.tensors(verify=True)
+
+    def _unusable(self, reason: str) -> CheckpointError:
+        return CheckpointError(
+            f"Cannot resume from {self._path}: {reason}. Remove {self._path.parent} to start again."
         )
+
+
+def _detail(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
 
 
 class Checkpoint:
@@ -135,6 +154,12 @@ def open_checkpoint(
         yield Checkpoint(folder, fingerprint, seconds(every))
     finally:
         os.close(lock)
+
+
+def check_folder(checkpoint: Any) -> None:
+    """Refuse what names no folder: an empty path would be the current one."""
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise ValueError(f"checkpoint must be the path of a folder, got {checkpoint!r}.")
 
 
 def seconds(every: Any) -> float:

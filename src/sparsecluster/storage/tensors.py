@@ -339,7 +339,9 @@ class TensorFile:
         """Where a tensor lies and what it is; its size is that of its shape."""
         entry = self._header[name]
         dtype, shape = DTYPES.get(entry["dtype"]), _shape(entry["shape"])
-        begin, end = _shape(entry["data_offsets"])
+        offsets = _shape(entry["data_offsets"])
+        require(len(offsets) == 2, f"has an array {name} without a beginning and an end")
+        begin, end = offsets
         if dtype is None or end - begin != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"has an array {name} of an unknown type, or of a wrong size")
         return name, begin, end, dtype, shape

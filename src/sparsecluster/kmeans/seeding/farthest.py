@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.seeding.shared import SampledRows, means, nearest_of, random_rows
 from sparsecluster.kmeans.setting import SeedSetting, unheard
 from sparsecluster.rows.rows import Rows
@@ -17,7 +16,6 @@ def furthest_first(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_
     """The mean, then again and again the row farthest from all centers so far."""
     mean = setting.metric.centers(_mean_row(rows, setting))
     found = _farthest_rows(rows, n_clusters - 1, setting, start=mean)
-    warn_if_fewer(len(found) + 1, n_clusters)
     return sp.csr_array(sp.vstack([mean, rows.take(found)], format="csr"))
 
 

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.loop import Task, iterate
 from sparsecluster.kmeans.seeding.shared import (
     SampledRows,
@@ -61,7 +60,6 @@ def bisecting(rows: Rows, n_clusters: int, setting: SeedSetting) -> sp.csr_array
             float(distance2[found.labels == side].sum()) if len(halves[side]) > 1 else 0.0
             for side in (0, 1)
         ]
-    warn_if_fewer(len(parts), n_clusters)
     return means(rows, parts, setting)
 
 
@@ -88,6 +86,5 @@ def hierarchical(
     condensed = np.sqrt(np.maximum(distance2[np.triu_indices(len(drawn), 1)], 0.0))
     labels = fcluster(linkage(condensed, "ward"), n_clusters, "maxclust") - 1
     parts = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
-    warn_if_fewer(len(parts), n_clusters)
     weights = None if setting.weights is None else setting.weights[drawn]
     return means(few, parts, replace(setting, weights=weights))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from sparsecluster.kmeans.seeding.starting import check_method, seed_by_name
 from sparsecluster.kmeans.setting import Progress, SeedSetting, unheard
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.checks import check_squares, check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.parameters import check_number
@@ -104,10 +106,13 @@ def seed_centers(
             remote.weigh(sample_weight)
             setting = remote.seed_setting(random_state)
             setting = replace(setting, progress=progress or unheard)
-            return remote.seeds(method, n_clusters, setting, options)
+            centers, indices = remote.seeds(method, n_clusters, setting, options)
+            _warn_if_fewer(centers.shape[0], n_clusters, method)
+            return centers, indices
     rows = enter(X, n_threads=threads)
     _check_n_rows(rows.n_rows, n_clusters)
     rows = measure.rows(rows, n_threads=threads)
+    check_squares(rows)
     setting = SeedSetting(
         random_state=random_state,
         weights=check_weights(sample_weight, rows),
@@ -119,6 +124,7 @@ def seed_centers(
     columns = Columns.occurring(rows)
     points = rows if columns is None else columns.rows(rows, n_threads=threads)
     centers, indices = seed_by_name(method, points, n_clusters, setting, options)
+    _warn_if_fewer(centers.shape[0], n_clusters, method)
     if indices is not None:
         return rows.picked(indices), indices
     if columns is not None:
@@ -129,6 +135,16 @@ def seed_centers(
 def _check_n_rows(n_rows: int, n_clusters: int) -> None:
     if n_rows < n_clusters:
         raise ValueError(f"n_samples={n_rows} should be >= n_clusters={n_clusters}.")
+
+
+def _warn_if_fewer(found: int, n_clusters: int, method: str) -> None:
+    if found < n_clusters:
+        warnings.warn(
+            f"Found only {found} of {n_clusters} centers: X has too few distinct rows for "
+            f"{method!r}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def kmeans_plusplus(

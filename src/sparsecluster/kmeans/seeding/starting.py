@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.empty import warn_if_fewer
 from sparsecluster.kmeans.seeding.registry import METHODS
 from sparsecluster.kmeans.seeding.shared import SampledRows
 from sparsecluster.kmeans.setting import SeedSetting
@@ -26,7 +25,7 @@ def starting_centers(
     setting: SeedSetting,
     options: dict[str, Any] | None = None,
 ) -> _core.Centers:
-    """Centers to start from; fewer, with a warning, where there are fewer distinct rows."""
+    """Centers to start from; fewer where there are fewer distinct rows."""
     if callable(init):
         matrix = rows.matrix if rows.selected is None else rows.picked(np.arange(rows.n_rows))
         init = init(matrix, n_clusters, random_state=setting.random_state)
@@ -77,7 +76,6 @@ def seed_among(
     if sp.issparse(found):
         centers = sp.csr_array(found, dtype=np.float64)
         return setting.metric.centers(centers), None
-    warn_if_fewer(len(found), n_clusters)
     return rows.take(found), found
 
 
