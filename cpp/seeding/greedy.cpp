@@ -13,6 +13,7 @@
 #include "seeding/pooled_steps.hpp"
 #include "seeding/potential.hpp"
 #include "seeding/screen.hpp"
+#include "seeding/streamed_steps.hpp"
 
 namespace sparsecluster {
 
@@ -33,7 +34,6 @@ struct Trial {
     int64_t gain = -1;  // fixed point, so that the order of summation does not matter
     std::vector<int32_t> nearer;
     std::vector<double> distance2;
-    bool full = false;  // there were too many to be kept
 
     bool better_than(const Trial& other) const {
         return other.row < 0 || gain > other.gain || (gain == other.gain && row < other.row);
@@ -48,7 +48,6 @@ struct Candidate {
 struct ThreadState {
     ScreenScratch screen;
     std::vector<Survivors> survivors;  // per candidate, where all are screened together
-    std::vector<double> distances;     // the same, where all are measured together
 };
 
 // What is known of a row that was drawn before. Distances to the nearest seed only fall, so no other rows than these
@@ -67,7 +66,8 @@ public:
         : rows_(rows), view_(view), options_(options), n_(view.n_rows), potential_(rows, options),
           most_(rows.streamed() ? 0 : n_, std::numeric_limits<double>::infinity()),
           n_threads_(int(std::clamp<int64_t>(options.n_threads, 1, options.n_candidates))),
-          measure_(rows, view, n_threads_), team_(n_threads_), states_(n_threads_) {
+          measure_(rows, view, n_threads_), streamed_(rows, options, potential_, measure_, n_threads_),
+          team_(n_threads_), states_(n_threads_) {
         // In dense rows everything shares features, so there is nothing to find by columns.
         by_columns_ = view.indptr && !rows.streamed() && Screen::bytes(view) <= options.memory_limit;
         if (!by_columns_) return;
@@ -89,7 +89,7 @@ public:
             best_.row = -1;
             checked_ = 0;
             if (rows_.streamed()) {
-                try_in_one_pass();
+                best_.row = streamed_.take_best(drawn_, gain_step_);
             } else {
                 if (by_columns)
                     try_by_columns();
@@ -131,8 +131,7 @@ private:
         if (bound > 0) std::frexp(bound, &exponent);
         gain_step_ = std::ldexp(1.0, std::min(60 - exponent, 1000));
         if (rows_.streamed()) {
-            measure_.prepare({row});
-            measure_all([&](int64_t i, const std::vector<double>& distances, int) { potential_.set(i, distances[0]); });
+            streamed_.place_first(row);
         } else {
             std::vector<int32_t> all(n_);
             std::iota(all.begin(), all.end(), 0);
@@ -148,24 +147,6 @@ private:
             candidates_[c].row = drawn_[c];
             candidates_[c].survivors.clear();
         }
-    }
-
-    // Calls visit(i, squared distances to what was prepared, thread) with every row of a file.
-    template <class Visit>
-    void measure_all(const Visit& visit) {
-        constexpr int64_t kBlock = 256;
-        rows_.in_chunks(n_, [&](const auto& view, int64_t begin, int64_t end) {
-            // The matrix has its types; the compiler knows the others as well.
-            if constexpr (std::is_same_v<std::decay_t<decltype(view)>, Matrix<V, I>>)
-                parallel_blocks((end - begin + kBlock - 1) / kBlock, n_threads_, [&](int64_t b, int thread) {
-                    std::vector<double>& distances = states_[thread].distances;
-                    const int64_t first = begin + b * kBlock;
-                    for (int64_t i = first; i < std::min(end, first + kBlock); ++i) {
-                        measure_.several(i, view.row(i), distances);
-                        visit(i, distances, thread);
-                    }
-                });
-        });
     }
 
     int64_t gain_of(int64_t i, double distance2) const { return potential_.gain(i, distance2, gain_step_); }
@@ -329,63 +310,6 @@ private:
         }
     }
 
-    // For rows that come from a file: all are measured, with all candidates, while they are in memory. Of the candidate
-    // that wins the new distances are at hand, or come by a second pass where they are too many.
-    void try_in_one_pass() {
-        measure_.prepare(drawn_);
-        const size_t n_candidates = candidates_.size();
-        const size_t room = size_t(options_.memory_limit / 4 / int64_t(sizeof(int32_t) + sizeof(double)) /
-                                   int64_t(states_.size()));
-        std::vector<std::vector<Trial>> trials(states_.size(), std::vector<Trial>(n_candidates));
-        for (auto& of_thread : trials)
-            for (Trial& trial : of_thread) trial.gain = 0;
-        std::vector<size_t> n_held(states_.size(), 0);
-        measure_all([&](int64_t i, const std::vector<double>& distances, int thread) {
-            for (size_t c = 0; c < n_candidates; ++c) {
-                if (distances[c] >= potential_.distance2(i)) continue;
-                Trial& trial = trials[thread][c];
-                trial.gain += gain_of(i, distances[c]);
-                if (trial.full) continue;
-                trial.nearer.push_back(int32_t(i));
-                trial.distance2.push_back(distances[c]);
-                if (++n_held[thread] > room) n_held[thread] -= let_go_of_least(trials[thread]);
-            }
-        });
-        size_t winner = 0;
-        for (size_t c = 0; c < n_candidates; ++c) {
-            current_.row = drawn_[c];
-            current_.gain = 0;
-            for (const auto& of_thread : trials) current_.gain += of_thread[c].gain;
-            if (!current_.better_than(best_)) continue;
-            best_.row = current_.row;
-            best_.gain = current_.gain;
-            winner = c;
-        }
-        const auto full = [&](const std::vector<Trial>& of_thread) { return of_thread[winner].full; };
-        if (std::none_of(trials.begin(), trials.end(), full)) {
-            for (const auto& of_thread : trials) potential_.accept(of_thread[winner].nearer, of_thread[winner].distance2);
-            return;
-        }
-        trials.clear();
-        measure_.prepare({best_.row});
-        measure_all([&](int64_t i, const std::vector<double>& distances, int) {
-            potential_.set(i, std::min(potential_.distance2(i), distances[0]));
-        });
-        potential_.refresh();
-    }
-
-    // Forgets the rows of the candidate that gained least so far, which will hardly win: how many these are.
-    static size_t let_go_of_least(std::vector<Trial>& trials) {
-        Trial* least = nullptr;
-        for (Trial& trial : trials)
-            if (!trial.full && !trial.nearer.empty() && (!least || trial.gain < least->gain)) least = &trial;
-        const size_t n_rows = least->nearer.size();
-        least->full = true;
-        std::vector<int32_t>().swap(least->nearer);
-        std::vector<double>().swap(least->distance2);
-        return n_rows;
-    }
-
     // Bounding one more group of frequent features saves visits and costs survivors: goes up or down by
     // one group a step, turning where the work got more. Where a scan was faster, scans are used for a while.
     // Only speed depends on it.
@@ -413,6 +337,7 @@ private:
     std::vector<double> most_;  // per row, the steps it gains at most; infinity where it was never drawn
     int n_threads_;             // no more than there are candidates
     Measure<V, I> measure_;
+    StreamedSteps<V, I> streamed_;  // in place of what follows, where rows come from a file
     CandidateScan scan_;
     bool by_columns_ = false;
     Screen screen_;
