@@ -7,6 +7,8 @@
 #include <variant>
 
 #include "core/parallel.hpp"
+#include "core/scaling.hpp"
+#include "tree/node_rows.hpp"
 
 namespace sparsecluster {
 
@@ -41,12 +43,9 @@ std::vector<double> TreeGrower::sum_rows() const {
     std::visit(
         [&](const auto& matrix) {
             // By what the matrix holds, not by how: zeros that are stored do not count.
-            int64_t n_nonzero = 0;
-            for (int64_t i = 0; i < n; ++i) {
-                const auto row = matrix.row(i);
-                n_nonzero += row.size - std::count(row.values, row.values + row.size, 0);
-            }
-            const int64_t n_parts = std::clamp<int64_t>(n_nonzero / (kEntriesPerColumn * n_features + 1), 1, kMostParts);
+            int64_t n_entries = 0;
+            for (int64_t i = 0; i < n; ++i) n_entries += n_nonzero(matrix.row(i));
+            const int64_t n_parts = std::clamp<int64_t>(n_entries / (kEntriesPerColumn * n_features + 1), 1, kMostParts);
             std::vector<std::vector<double>> parts(n_parts);
             parallel_blocks(n_parts, options_.n_threads, [&](int64_t part, int) {
                 std::vector<double>& sums = parts[part];
@@ -73,8 +72,8 @@ void TreeGrower::set_root(const std::vector<double>& total) {
         const double one = weights ? weights[i] : 1.0;
         weight += one, norms += one * rows_.norm2()[i];
     }
-    // Squares of weights may be too large, or too small: a power of two changes no digits.
-    const double scale = weight > 0 ? std::ldexp(1.0, std::ilogb(weight)) : 1.0;
+    // Squares of weights may be too large, or too small.
+    const double scale = leading_power(weight);
     for (double one : total) norm2 += (one / scale) * (one / scale);
     const double length = std::sqrt(norm2) * scale, divisor = options_.unit ? length : weight;
     Center root;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
+#include "core/scaling.hpp"
 #include "tree/node_rows.hpp"
 #include "tree/split.hpp"
 
@@ -36,7 +36,7 @@ struct NodePoints {
     double norms_with_center(int64_t i) const { return rows.norm2(i) + (unit ? 1.0 : 0.0); }
 
 private:
-    // Weights may be of any size, and floats have to hold their products with scores. A power of two changes no digits.
+    // Weights may be of any size, and floats have to hold their products with scores.
     void take_weights(const double* all, const int32_t* ids, int64_t n) {
         weights.clear(), weight_scale = 1;
         if (!all || n == 0) return;
@@ -46,7 +46,7 @@ private:
             weight_scale = most;
             return;
         }
-        if (most > 0) weight_scale = std::ldexp(1.0, std::ilogb(most));
+        weight_scale = leading_power(most);
         for (int64_t i = 0; i < n; ++i) weights.push_back(all[ids[i]] / weight_scale);
     }
 };

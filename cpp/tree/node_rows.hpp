@@ -15,6 +15,12 @@
 
 namespace sparsecluster {
 
+// Entries of a row that are not zero.
+template <class V, class I>
+int64_t n_nonzero(const Row<V, I>& row) {
+    return row.size - std::count(row.values, row.values + row.size, V(0));
+}
+
 // Consecutive rows: entries begin[i] .. begin[i + 1] for row i from 0.
 template <class V>
 struct NodeBlock {
@@ -65,10 +71,7 @@ public:
         if (in_place_) return n_entries_;
         int64_t found = 0;
         with_matrix([&](const auto& matrix) {
-            for (int64_t i = 0; i < n_; ++i) {
-                const auto row = matrix.row(ids_[i]);
-                for (int64_t e = 0; e < row.size; ++e) found += row.values[e] != 0;
-            }
+            for (int64_t i = 0; i < n_; ++i) found += sparsecluster::n_nonzero(matrix.row(ids_[i]));
         });
         return found;
     }
@@ -193,10 +196,8 @@ private:
         begin_.resize(n_ + 1);
         begin_[0] = 0;
         parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
-            for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i) {
-                const auto row = matrix.row(ids_[i]);
-                begin_[i + 1] = row.size - std::count(row.values, row.values + row.size, V(0));
-            }
+            for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i)
+                begin_[i + 1] = sparsecluster::n_nonzero(matrix.row(ids_[i]));
         });
         for (int64_t i = 0; i < n_; ++i) begin_[i + 1] += begin_[i];
         features_.reserve(begin_[n_]), values_.reserve(begin_[n_]);
