@@ -88,9 +88,10 @@ CountOrShare = Annotated[float, Parameter(converter=_count_or_share)]
 
 
 def checkpoint_folder(_: Any, tokens: Sequence[Token]) -> Path:
-    """The folder of --checkpoint: an empty path would be the current one."""
-    if not tokens[0].value:
-        raise ValueError("--checkpoint must be the path of a folder, got ''.")
+    """The folder of --checkpoint; an empty name is refused before `Path` makes "." of it."""
+    from sparsecluster.storage.checkpoint import check_folder
+
+    check_folder(tokens[0].value, "--checkpoint")
     return Path(tokens[0].value)
 
 

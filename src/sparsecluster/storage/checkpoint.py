@@ -156,10 +156,10 @@ def open_checkpoint(
         os.close(lock)
 
 
-def check_folder(checkpoint: Any) -> None:
+def check_folder(checkpoint: Any, name: str = "checkpoint") -> None:
     """Refuse what names no folder: an empty path would be the current one."""
     if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
-        raise ValueError(f"checkpoint must be the path of a folder, got {checkpoint!r}.")
+        raise ValueError(f"{name} must be the path of a folder, got {checkpoint!r}.")
 
 
 def seconds(every: Any) -> float:
