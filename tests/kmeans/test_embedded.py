@@ -126,13 +126,32 @@ def test_bounds_of_sizes_hold(finish):
 
 def test_fewer_distinct_rows_than_clusters_leave_fewer_clusters():
     X = csr(np.repeat(ROWS[:3], 5, axis=0))
-    with pytest.warns(ConvergenceWarning, match="distinct"):
+    with pytest.warns(ConvergenceWarning, match="continues with 3 clusters") as caught:
         km = KMeans(K, random_state=0, embedding=EMBEDDING).fit(X)
+    assert len(caught) == 1
     assert km.n_clusters_ == 3
     assert km.inertia_ == 0
 
 
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+# In one component many of these rows are equal.
+COUNTS = np.eye(12)[:, np.arange(24) % 12] * np.where(np.arange(12) % 2, 1.0, 2.0)[:, None]
+
+
+def test_clusters_that_only_the_embedding_lacks_are_not_said_to_be_missing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        km = KMeans(8, random_state=0, embedding=SparseEmbedding(1, random_state=0)).fit(COUNTS)
+    assert km.n_clusters_ == 8
+
+
+def test_clusters_that_the_embedding_lacks_are_said_to_be_missing_where_the_fit_ends_there():
+    km = KMeans(8, random_state=0, embedding=SparseEmbedding(1, random_state=0), finish="none")
+    with pytest.warns(ConvergenceWarning, match=r"continues with \d clusters") as caught:
+        km.fit(COUNTS)
+    assert f"continues with {km.n_clusters_} clusters" in str(caught[0].message)
+    assert km.n_clusters_ < 8
+
+
 def test_rows_that_vanish_in_the_embedding_are_clustered_by_what_they_are():
     signs = SparseEmbedding(1, random_state=0).fit(np.eye(4)).components(range(4))[1]
     one = np.flatnonzero(signs > 0)[0]

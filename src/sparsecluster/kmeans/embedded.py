@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
-from sparsecluster.kmeans.empty import refill
+from sparsecluster.kmeans.empty import refill, warn_if_fewer
 from sparsecluster.kmeans.loop import Loop, Task
 from sparsecluster.kmeans.runs import Runs
 from sparsecluster.kmeans.state import RunState
@@ -140,6 +140,7 @@ class EmbeddedFit:
             algorithm="auto" if in_memory else task.algorithm,
             tolerance=self.tol * columns.mean_variance,
             space=EMBEDDED,
+            warns=self.finish != "exact",
             lift=partial(_means, task),
         )
         self.seconds = time.perf_counter() - started
@@ -179,6 +180,7 @@ def lifted(task: Task, found: RunState, n_clusters: int) -> RunState:
     if task.bounds is None:
         refilled, hopeless = refill(rows, centers, labels, setting.weights, setting)
         if hopeless:
+            warn_if_fewer(n_clusters - len(hopeless), n_clusters)
             centers = drop_clusters(centers, labels, hopeless)
         if refilled:
             centers = _means(task, labels, centers.n_clusters)

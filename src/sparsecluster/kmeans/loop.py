@@ -47,6 +47,7 @@ class Task:
     remote: RemoteRows | None = None  #: the rows, where workers have them
     takes_labels: bool = True  #: whether the end of a run has labels, as checkpoints want
     space: str = "original"  #: of the rows; "embedded" where they are not those of the user
+    warns: bool = True  #: of clusters that are missing; not where a run follows that may fill them
     #: centers as the user sees them
     shown: Callable[[sp.csr_array], Any] = lambda centers: centers
     #: of embedded rows: the centers of these labels, so many of them, in the original space

@@ -94,7 +94,7 @@ class Runs:
             centers = starting(init, task.rows, self.n_clusters, task.setting, self.init_options)
             if task.bounds is not None:
                 centers = sizes.with_all_clusters(centers, self.n_clusters)
-            else:
+            elif task.warns:
                 warn_if_fewer(centers.n_clusters, self.n_clusters)
             if task.rows.streamed:
                 _core.give_back()  # what the start needed, where memory is scarce

@@ -91,6 +91,8 @@ class LocalWork:
 
     def drop(self, empty: list[int]) -> None:
         """Go on without these clusters."""
+        if self._task.warns:
+            warn_if_fewer(self.centers.n_clusters - len(empty), self.centers.n_clusters)
         self.centers = drop_clusters(self.centers, self.labels, empty)
         self._begin(self.centers.n_clusters)
 
@@ -143,7 +145,6 @@ def kept_numbers(n_clusters: int, empty: list[int]) -> np.ndarray:
 
 def drop_clusters(centers: _core.Centers, labels: np.ndarray, empty: list[int]) -> _core.Centers:
     """Without the clusters that nothing can fill; the labels of the others change in place."""
-    warn_if_fewer(centers.n_clusters - len(empty), centers.n_clusters)
     numbers = kept_numbers(centers.n_clusters, empty)
     # Rows without weight may have been in a cluster that went; they count for nothing until the
     # next assignment, so any label will do.
