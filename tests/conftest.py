@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
+from support.marks import LEVELS
 
 from sparsecluster import KMeans
 
@@ -19,9 +20,6 @@ settings.load_profile("any speed")
 def same_numbers_each_run():
     """Start NumPy's own generator, which random_state=None draws from, at the same place."""
     np.random.seed(0)  # noqa: NPY002 - it is that generator which scikit-learn takes
-
-
-LEVELS = ("base", "wide", "avx2", "avx512")  # wide: the width of avx512 on any processor
 
 
 def has_level(level):

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.cluster import DBSCAN as Reference
-from support.data import KINDS, csr, directions, problem
+from support.data import NAMES, csr, directions, problem
+from support.marks import covering
 from support.near import distances, gap_near
 
 from sparsecluster import DBSCAN, ModelFileError, k_distances, load_model, radius_graph
@@ -27,10 +28,7 @@ def assert_like(ours, theirs):
     assert np.array_equal(ours.core_sample_indices_, theirs.core_sample_indices_)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("min_samples", [1, 3, 8])
-@pytest.mark.parametrize("name", [kind.__name__ for kind in KINDS])
-@pytest.mark.parametrize("share", [0.002, 0.03, 0.2])
+@covering(name=NAMES, min_samples=[1, 3, 8], metric=METRICS, share=[0.002, 0.03, 0.2])
 def test_labels_are_those_of_scikit_learn(name, min_samples, metric, share):
     X = problem(name)[0][:250]
     eps = max(gap_near(distances(X, metric=metric), share), 1e-6)

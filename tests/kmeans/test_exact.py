@@ -12,7 +12,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from support.data import LAYOUTS, NAMES, blobs, csr, dense, problem, weights_for
-from support.marks import slow_except
+from support.marks import LEVELS, covering, slow_except
 from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import KMeans
@@ -49,10 +49,7 @@ def assert_equals_oracle(km, X, labels, centers, inertia):
     assert km.inertia_ == pytest.approx(inertia, rel=1e-9)
 
 
-@pytest.mark.parametrize("layout", slow_except(["int32"], ["int32", "dense"]))
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", NAMES)
+@covering(name=NAMES, algorithm=ALGORITHMS, dtype=DTYPES, layout=["int32", "dense"])
 def test_every_iteration_equals_the_oracle(name, algorithm, dtype, layout):
     X, centers = problem(name, dtype)
     matrix = LAYOUTS[layout](X, dtype)
@@ -61,11 +58,15 @@ def test_every_iteration_equals_the_oracle(name, algorithm, dtype, layout):
         assert_equals_oracle(km, X, labels, means, inertia)
 
 
-@pytest.mark.parametrize("n_threads", slow_except([1, 3], [1, 2, 3]))
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", ["unit", "counts", "binary", "blobs", "many"])
+@covering(
+    strength=3,
+    name=["unit", "counts", "binary", "blobs", "many"],
+    algorithm=ALGORITHMS,
+    dtype=DTYPES,
+    layout=list(LAYOUTS),
+    n_threads=[1, 2, 3],
+    simd=LEVELS,
+)
 def test_start_middle_and_end_equal_the_oracle(
     name, algorithm, dtype, layout, n_threads, simd, threads_for_little_work
 ):
@@ -77,10 +78,12 @@ def test_start_middle_and_end_equal_the_oracle(
         assert_equals_oracle(km, X, *fits[m - 1])
 
 
-@pytest.mark.parametrize("layout", slow_except(["dense"], ["int32", "dense"]))
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", ["text", "counts", "grid", "blobs", "gaps"])
+@covering(
+    name=["text", "counts", "grid", "blobs", "gaps"],
+    algorithm=ALGORITHMS,
+    dtype=DTYPES,
+    layout=["int32", "dense"],
+)
 def test_every_weighted_iteration_equals_the_oracle(name, algorithm, dtype, layout):
     X, centers = problem(name, dtype)
     weights = weights_for(len(X))
@@ -90,9 +93,7 @@ def test_every_weighted_iteration_equals_the_oracle(name, algorithm, dtype, layo
         assert_equals_oracle(km, X, labels, means, inertia)
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", NAMES)
+@covering(name=NAMES, algorithm=ALGORITHMS, weighted={"alike": False, "weighted": True})
 def test_history_tells_the_rows_that_moved(name, algorithm, weighted):
     X, centers = problem(name)
     weights = weights_for(len(X)) if weighted else None

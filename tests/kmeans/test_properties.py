@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 from support.data import NAMES, csr, dense, problem, weights_for
+from support.marks import covering
 from support.oracle import lloyd
 
 from sparsecluster import KMeans, _core
@@ -391,10 +392,12 @@ def test_labels_are_those_that_predict_gives(start, dtype, algorithm, max_iter, 
     np.testing.assert_array_equal(km.labels_, km.predict(matrix))
 
 
-@pytest.mark.parametrize("max_iter", [1, 2, 3, 300])
-@pytest.mark.parametrize("algorithm", _core.ALGORITHMS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", NAMES)
+@covering(
+    name=NAMES,
+    dtype=["float32", "float64"],
+    algorithm=_core.ALGORITHMS,
+    max_iter=[1, 2, 3, 300],
+)
 def test_labels_of_a_default_fit_are_those_that_predict_gives(name, dtype, algorithm, max_iter):
     X, centers = problem(name, dtype)
     matrix = csr(X, dtype)

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from support.data import LAYOUTS, NAMES, csr, dense, directions, problem, weights_for
-from support.marks import slow_except
+from support.marks import LEVELS, covering
 from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import SphericalKMeans
@@ -44,10 +44,12 @@ def fit(X, centers, *, weights=None, max_iter=300, **options):
         return km.fit(X, sample_weight=weights)
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
-@pytest.mark.parametrize("dtype", slow_except(["float32"], ["float32", "float64"]))
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", NAMES)
+@covering(
+    name=NAMES,
+    algorithm=ALGORITHMS,
+    dtype=["float32", "float64"],
+    weighted={"alike": False, "weighted": True},
+)
 def test_every_iteration_equals_the_oracle(name, algorithm, dtype, weighted):
     X, centers = sphere(name, dtype)
     weights = weights_for(len(X)) if weighted else None
@@ -59,10 +61,14 @@ def test_every_iteration_equals_the_oracle(name, algorithm, dtype, weighted):
         assert km.inertia_ == pytest.approx(inertia, rel=1e-9)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", ["text", "signed", "many"])
+@covering(
+    strength=3,
+    name=["text", "signed", "many"],
+    algorithm=ALGORITHMS,
+    layout=list(LAYOUTS),
+    n_threads=[1, 3],
+    simd=LEVELS,
+)
 def test_end_equals_the_oracle(name, algorithm, layout, n_threads, simd):
     X, centers = sphere(name, "float32")
     km = fit(LAYOUTS[layout](X, "float32"), centers, algorithm=algorithm, n_threads=n_threads)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.data import LAYOUTS, problem, weights_for
+from support.marks import LEVELS, covering
 
 from sparsecluster import KMeans, kmeans_plusplus
 from sparsecluster._core import ALGORITHMS
@@ -42,9 +43,7 @@ def reference():
         return {name: results(name, algorithm="lloyd", n_threads=1) for name in CASES}
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", CASES)
+@covering(strength=3, name=list(CASES), algorithm=ALGORITHMS, n_threads=[1, 2, 3], simd=LEVELS)
 def test_fit_gives_the_same_bits(
     name, algorithm, n_threads, simd, reference, threads_for_little_work
 ):
@@ -67,8 +66,7 @@ def test_history_does_not_depend_on_threads(algorithm, threads_for_little_work):
     assert one == three
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("name", CASES)
+@covering(name=list(CASES), n_threads=[1, 2, 3, 8], simd=LEVELS)
 def test_seeding_chooses_the_same_rows(name, n_threads, simd, threads_for_little_work):
     X, n_clusters, weights = arrays(name)
     chosen = [
