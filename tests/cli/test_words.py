@@ -10,10 +10,10 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from support.processes import HANGS
+from support.processes import HANGS, forked
 
 from sparsecluster import KMeans
-from sparsecluster.cli import app
+from sparsecluster.cli import app, main
 from sparsecluster.cli.words import SYSTEM_ERRORS, in_options, system_error
 
 # Commands in a process in which some modules are not installed.
@@ -49,6 +49,18 @@ def refused(folder, capfd):
         return err.removeprefix("sparsecluster: ").rstrip("\n")
 
     return command
+
+
+def run_lines(hidden, *lines):
+    """The same in a copy of this process."""
+
+    def program():
+        sys.modules.update(dict.fromkeys(hidden.split(",")))
+        for line in lines:
+            sys.argv = ["sparsecluster", *shlex.split(line)]
+            main()
+
+    return forked(program)
 
 
 def process(hidden, *lines, **environment):
@@ -194,7 +206,7 @@ def test_a_missing_extra_is_named_in_one_line(folder, hidden, start, name, argum
     extra = {"pyarrow": "parquet", "h5py": "h5ad", "jinja2": "report"}.get(hidden, "zstd")
     if start is not None:
         (folder / name).write_bytes(start + bytes(50))
-    done = process(hidden, f"{arguments} {name}")
+    done = run_lines(hidden, f"{arguments} {name}")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout, said.count("\n")) == (2, b"", 1), said
     assert f"pip install 'sparsecluster[{extra}]'" in said
