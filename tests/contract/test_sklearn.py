@@ -57,7 +57,7 @@ def test_options_are_keyword_only(case):
 
 @every_estimator()
 def test_clone_has_the_parameters_and_nothing_fitted(case):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     copy = clone(estimator)
     assert parameters(copy) == parameters(estimator)
     assert not [name for name in vars(copy) if name not in copy.get_params()]
@@ -65,7 +65,7 @@ def test_clone_has_the_parameters_and_nothing_fitted(case):
 
 @every_estimator()
 def test_clone_fits_the_same(case):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     assert same(fitted(quietly(clone(estimator).fit, SPARSE)), fitted(estimator))
 
 
@@ -74,7 +74,7 @@ def test_parameters_that_are_set_count_like_those_given(case):
     given = case.make()
     estimator = case.entry.kind().set_params(**given.get_params())
     assert parameters(estimator) == parameters(given)
-    assert same(fitted(quietly(estimator.fit, SPARSE)), fitted(quietly(given.fit, SPARSE)))
+    assert same(fitted(quietly(estimator.fit, SPARSE)), fitted(case.fitted()))
 
 
 @every_estimator()
@@ -91,7 +91,7 @@ def test_fit_returns_the_estimator_and_leaves_rows_and_parameters_alone(case, X)
 def test_refit_forgets_the_first_rows(case):
     estimator = quietly(case.make().fit, pd.DataFrame(OTHER_ROWS).add_prefix("column"))
     quietly(estimator.fit, SPARSE)
-    assert same(fitted(estimator), fitted(quietly(case.make().fit, SPARSE)))
+    assert same(fitted(estimator), fitted(case.fitted()))
 
 
 # --- methods -------------------------------------------------------------------------------------
@@ -109,14 +109,12 @@ def test_unfitted_estimator_says_so(case, tmp_path):
 
 @every_estimator("predict")
 def test_fit_predict_is_fit_then_labels(case):
-    labels = quietly(case.make().fit, SPARSE).labels_
-    assert same(quietly(case.make().fit_predict, SPARSE), labels)
+    assert same(quietly(case.make().fit_predict, SPARSE), case.fitted().labels_)
 
 
 @every_estimator("transform")
 def test_fit_transform_is_fit_then_transform(case):
-    expected = quietly(case.make().fit, SPARSE).transform(SPARSE)
-    assert same(quietly(case.make().fit_transform, SPARSE), expected)
+    assert same(quietly(case.make().fit_transform, SPARSE), case.fitted().transform(SPARSE))
 
 
 @every_estimator("centers")
@@ -140,7 +138,7 @@ def test_score_is_minus_the_inertia(case):
 def test_lengths_of_rows_do_not_matter(case):
     scales = np.exp2(np.arange(len(ROWS)) % 9 - 4)[:, None]
     scaled = csr(ROWS * scales, np.float32)
-    estimator, other = (quietly(case.make().fit, X) for X in (SPARSE, scaled))
+    estimator, other = case.fitted(), quietly(case.make().fit, scaled)
     assert same(estimator.labels_, other.labels_)
     assert same(estimator.predict(scaled), estimator.predict(SPARSE))
 
@@ -181,7 +179,7 @@ def test_names_given_to_fit_are_those_of_the_top_terms(case):
     estimator = quietly(case.make().fit, SPARSE, feature_names=NAMES)
     assert list(estimator.feature_names_) == NAMES
     assert {term for terms in estimator.top_terms(3) for term in terms} <= set(NAMES)
-    expected = named(quietly(case.make().fit, SPARSE).top_terms(3))
+    expected = named(case.fitted().top_terms(3))
     assert estimator.top_terms(3) == expected
 
 
@@ -192,7 +190,7 @@ def named(terms):
 
 @every_estimator("names")
 def test_wrong_number_of_names_is_refused_and_changes_nothing(case):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     before = fitted(estimator)
     with pytest.raises(ValueError, match="one name for each"):
         estimator.fit(csr(OTHER_ROWS), feature_names=NAMES)

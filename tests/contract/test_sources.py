@@ -23,11 +23,6 @@ def npz(folder):
     return folder / "rows.npz"
 
 
-def store(folder):
-    convert(npz(folder), folder / "rows.store")
-    return folder / "rows.store"
-
-
 IN_MEMORY = {
     "int64": lambda folder: csr(ROWS, np.float32, np.int64),
     "matrix": lambda folder: sp.csr_matrix(SPARSE),
@@ -36,48 +31,54 @@ IN_MEMORY = {
     "dense": lambda folder: ROWS,
     "fortran": lambda folder: np.asfortranarray(ROWS),
     "frame": lambda folder: pd.DataFrame(ROWS).add_prefix("column"),
-    "Rows": lambda folder: read(npz(folder)),
-    "opened store": lambda folder: open_store(store(folder)),
+    "Rows": lambda folder: read(folder / "rows.npz"),
+    "opened store": lambda folder: open_store(folder / "rows.store"),
 }
 PATHS = {
-    "svmlight": svmlight,
-    "npz": npz,
-    "store": store,
-    "text": lambda folder: str(npz(folder)),
+    "svmlight": lambda folder: folder / "rows.svm",
+    "npz": lambda folder: folder / "rows.npz",
+    "store": lambda folder: folder / "rows.store",
+    "text": lambda folder: str(folder / "rows.npz"),
 }
 
 
-def assert_gives_what_the_matrix_gives(case, X, matrix=SPARSE):
-    expected = outcome(case, quietly(case.make().fit, matrix), matrix)
-    estimator = quietly(case.make().fit, X)
-    assert same(outcome(case, estimator, X), expected)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the rows in all kinds of files, which tests do not change."""
+    folder = tmp_path_factory.mktemp("rows")
+    svmlight(folder)
+    convert(npz(folder), folder / "rows.store")
+    return folder
+
+
+def assert_fit_gives(expected, case, X):
+    assert same(outcome(case, quietly(case.make().fit, X), X), expected)
 
 
 @every_estimator()
 @pytest.mark.parametrize("source", IN_MEMORY.values(), ids=IN_MEMORY)
-def test_rows_in_memory_give_what_the_matrix_gives(case, source, tmp_path):
-    assert_gives_what_the_matrix_gives(case, source(tmp_path))
+def test_rows_in_memory_give_what_the_matrix_gives(case, source, folder):
+    assert_fit_gives(case.outcome(), case, source(folder))
 
 
 @every_estimator()
 @pytest.mark.parametrize("source", PATHS.values(), ids=PATHS)
-def test_path_gives_what_the_matrix_gives(case, source, tmp_path):
-    assert_gives_what_the_matrix_gives(case, source(tmp_path))
+def test_path_gives_what_the_matrix_gives(case, source, folder):
+    assert_fit_gives(case.outcome(), case, source(folder))
 
 
 @every_estimator()
 def test_sparse_frame_gives_what_the_matrix_gives(case):
     frame = pd.DataFrame.sparse.from_spmatrix(SPARSE).add_prefix("column")
-    assert_gives_what_the_matrix_gives(case, frame, csr(ROWS))  # to scikit-learn it is float64
+    matrix = csr(ROWS)  # to scikit-learn it is float64
+    assert_fit_gives(outcome(case, quietly(case.make().fit, matrix), matrix), case, frame)
 
 
 @every_estimator()
 @pytest.mark.parametrize("source", IN_MEMORY.values(), ids=IN_MEMORY)
 @pytest.mark.filterwarnings("ignore:X has feature names")
-def test_fit_of_the_matrix_takes_rows_from_anywhere(case, source, tmp_path):
-    estimator = quietly(case.make().fit, SPARSE)
-    expected = outcome(case, estimator, SPARSE)
-    assert same(outcome(case, estimator, source(tmp_path)), expected)
+def test_fit_of_the_matrix_takes_rows_from_anywhere(case, source, folder):
+    assert same(outcome(case, case.fitted(), source(folder)), case.outcome())
 
 
 @every_estimator("threads")
@@ -104,7 +105,7 @@ def test_any_number_of_threads_learns_the_same_from_batches(case, threads_for_li
 @pytest.mark.parametrize("limit", [1, 1000, 50_000])
 @pytest.mark.filterwarnings("ignore:.*memory limit:UserWarning")
 def test_little_memory_changes_no_label_and_no_center(case, limit):
-    expected = outcome(case, quietly(case.make().fit, SPARSE), SPARSE)
+    expected = case.outcome()
     found = outcome(case, quietly(case.make(memory_limit=limit).fit, SPARSE), SPARSE)
     apart = ("algorithm_",)  # Elkan's bounds may not fit
     for name in set(expected) - set(apart):

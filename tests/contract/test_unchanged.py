@@ -68,7 +68,7 @@ REFUSED = {
 @every_estimator()
 @pytest.mark.parametrize("X", REFUSED.values(), ids=REFUSED)
 def test_refused_rows_change_nothing(case, X):
-    fresh, estimator = case.make(), quietly(case.make().fit, SPARSE)
+    fresh, estimator = case.make(), case.fitted()
     before = fitted(estimator)
     for one in (fresh, estimator):
         with pytest.raises(ValueError):  # noqa: PT011  (the messages are tested in tests/rows)
@@ -105,7 +105,7 @@ WEIGHTS = {
 @every_estimator("weights")
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
 def test_refused_weights_change_nothing(case, weights):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     before = fitted(estimator)
     with pytest.raises(ValueError, match="weight"):
         estimator.fit(FRAME, sample_weight=weights)
@@ -114,7 +114,7 @@ def test_refused_weights_change_nothing(case, weights):
 
 @every_estimator("centers")
 def test_fewer_rows_than_clusters_change_nothing(case):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     before = fitted(estimator)
     with pytest.raises(ValueError, match="n_clusters"):
         estimator.fit(FRAME[: N_CLUSTERS - 1])
@@ -123,7 +123,7 @@ def test_fewer_rows_than_clusters_change_nothing(case):
 
 @every_estimator("predict")
 def test_missing_file_changes_nothing(case, tmp_path):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     before = fitted(estimator)
     for method in ("fit", *case.uses):
         with pytest.raises(ReadError):
@@ -140,7 +140,7 @@ INTERRUPTS = pytest.mark.parametrize(
 
 
 def assert_interrupted_fit_leaves_the_one_before(case, callback, error, X):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     before = outcome(case, estimator, SPARSE)
     with pytest.raises(error):
         estimator.set_params(callback=callback).fit(X)
@@ -170,7 +170,7 @@ def test_interrupted_first_fit_leaves_nothing(case, callback, error, ctrl_c):
     assert not hasattr(estimator, "labels_")
     assert not hasattr(estimator, "cluster_centers_")
     estimator.set_params(callback=None)
-    assert same(fitted(quietly(estimator.fit, SPARSE)), fitted(quietly(case.make().fit, SPARSE)))
+    assert same(fitted(quietly(estimator.fit, SPARSE)), fitted(case.fitted()))
 
 
 @every_estimator("callback", "partial_fit")
@@ -223,7 +223,7 @@ def test_record_shows_centers_and_labels_while_the_callback_runs(case, X):
 
 @every_estimator("callback")
 def test_fit_says_how_it_ended_and_where_its_time_went(case):
-    estimator = quietly(case.make().fit, SPARSE)
+    estimator = case.fitted()
     assert isinstance(estimator.converged_, bool)
     phases = [name for name in estimator.seconds_ if name != "embedding"]
     assert phases == ["seeding", "assignment", "update", "other", "total"]
@@ -261,7 +261,7 @@ def test_checkpoint_of_an_interrupted_fit_is_gone_on_from(case, iteration, tmp_p
     with pytest.raises(Stop):
         case.make(callback=stop, **options).fit(SPARSE)
     resumed = quietly(case.make(**options).fit, SPARSE)
-    assert same(fitted(resumed), fitted(quietly(case.make().fit, SPARSE)))
+    assert same(fitted(resumed), fitted(case.fitted()))
 
 
 @every_estimator("checkpoint")

@@ -11,6 +11,7 @@ An entry says what the estimator offers, and so which contracts hold for it:
 import copy
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -347,6 +348,14 @@ class Case:
     def make(self, **options):
         return self.entry.kind(**self.entry.variants[self.variant] | options)
 
+    def fitted(self):
+        """A fit of SPARSE of its own, by copy: it is made once."""
+        return copy.deepcopy(_fit_of(str(self)))
+
+    def outcome(self):
+        """What that fit left, and what its methods make of SPARSE; not to be changed."""
+        return _outcome_of(str(self))
+
     def offers(self, *needs):
         return set(needs) <= set(self.entry.offers.split())
 
@@ -357,6 +366,18 @@ class Case:
 
 
 CASES = [Case(entry, variant) for entry in ESTIMATORS for variant in entry.variants]
+BY_NAME = {str(case): case for case in CASES}
+assert len(BY_NAME) == len(CASES)
+
+
+@cache
+def _fit_of(name):
+    return quietly(BY_NAME[name].make().fit, SPARSE)
+
+
+@cache
+def _outcome_of(name):
+    return outcome(BY_NAME[name], _fit_of(name), SPARSE)
 
 
 def every_estimator(*needs, where=lambda case: True):
