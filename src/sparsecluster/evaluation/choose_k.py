@@ -27,7 +27,7 @@ from sparsecluster.kmeans.assignment import choose_algorithm
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.rows.checks import check_squares, check_weights
+from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, metric_of
@@ -168,10 +168,9 @@ def choose_k(
     }
     same = {} if checkpoint is None else fingerprint(deciding, entered, weights)
     weights, unit = _moderate(weights)
-    points = metric_of(metric).rows(
+    points = metric_of(metric).rows_to_fit(
         entered, n_threads=threads, zero_rows=zero_rows, memory_limit=limit
     )
-    check_squares(points)
     occurring = None if points.in_file else Columns.occurring(points)
     if occurring is not None:
         points = occurring.rows(points, n_threads=threads)

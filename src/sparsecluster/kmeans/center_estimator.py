@@ -23,7 +23,7 @@ from sparsecluster.kmeans.cluster_terms import ClusterTerms, largest_terms
 from sparsecluster.kmeans.lookup import CentersByFeature
 from sparsecluster.kmeans.seeding.starting import check_method
 from sparsecluster.kmeans.setting import SeedSetting, Setting
-from sparsecluster.rows.checks import check_squares, check_weights
+from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import METRICS, ZERO_ROWS, Metric, metric_of
 from sparsecluster.rows.parameters import Anything, Choice, Number, check_number, integer
@@ -234,11 +234,13 @@ class CenterEstimator(
         return metric_of(self.metric if reset else getattr(self, "metric_", self.metric))
 
     def _points(self, X: Any, *, reset: bool = False) -> Rows:
-        """The rows of X as points of the metric."""
+        """The rows of X as points of the metric; with `reset` those that a fit begins with."""
         rows = self._enter(X, reset=reset)
         # To ask how much memory is free takes a good part of a small fit: only where it matters.
         limit = effective_memory_limit(self.memory_limit) if rows.in_file else 2**62
-        return self._measure(reset=reset).rows(
+        measure = self._measure(reset=reset)
+        points_of = measure.rows_to_fit if reset else measure.rows
+        return points_of(
             rows,
             n_threads=effective_n_threads(self.n_threads),
             zero_rows=self.zero_rows,
@@ -247,7 +249,6 @@ class CenterEstimator(
 
     def _rows_to_fit(self, X: Any) -> Rows:
         rows = self._points(X, reset=True)
-        check_squares(rows)
         self._check_n_rows(rows)
         return rows
 

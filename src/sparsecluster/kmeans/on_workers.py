@@ -61,7 +61,7 @@ class OnWorkers(CenterEstimator):
         if self.executor is None or not is_elsewhere(X):
             return super().score(X, sample_weight=sample_weight)
         with self._there(X) as remote:
-            remote.weigh(sample_weight)
+            remote.weigh(sample_weight, to_fit=False)
             return -remote.nearest_cost(sp.csr_array(self.cluster_centers_))
 
     def write_labels(self, X: Any, path: str | os.PathLike[str]) -> int:

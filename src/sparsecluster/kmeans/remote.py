@@ -31,7 +31,7 @@ from sparsecluster.kmeans.seeding.starting import starting_centers
 from sparsecluster.kmeans.setting import SeedSetting
 from sparsecluster.kmeans.spreads import added_seen
 from sparsecluster.kmeans.state import RunState
-from sparsecluster.rows.checks import check_weights
+from sparsecluster.rows.checks import check_squares, check_weights
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit, effective_n_threads
 from sparsecluster.rows.rows import Rows
@@ -109,12 +109,14 @@ class RemoteRows:
         """Who computes."""
         return self.session.machines
 
-    def weigh(self, sample_weight: Any) -> Arrays:
+    def weigh(self, sample_weight: Any, *, to_fit: bool = True) -> Arrays:
         """Take weights; what is known about the rows with these."""
         session = self.session
         measured = session.ask("measured", merge=merge_measured)
         self.n_entries = measured["n_entries"]
         max_norm = measured["range"][1]
+        if to_fit:
+            check_squares(max_norm, measured["squares_vanish"])
         self.weights = check_weights(sample_weight, self.described, max_norm2=max_norm * max_norm)
         if self.weights is None:
             return measured

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsecluster.rows.checks import check_squares, squares_vanish
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.rows import Rows, as_rows, mapped_csr
@@ -45,6 +46,12 @@ class Metric:
     ) -> Rows:
         """The rows as points; `zero_rows` says what becomes of those without a direction."""
         return rows
+
+    def rows_to_fit(self, rows: Rows, **how: Any) -> Rows:
+        """The same for the rows of a fit, which are refused where all their squares vanish."""
+        points = self.rows(rows, **how)
+        check_squares(points.core.max_norm, squares_vanish(points))
+        return points
 
     def centers(self, centers: Any) -> Any:
         """Centers that were given as points."""

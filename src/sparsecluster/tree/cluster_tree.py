@@ -271,7 +271,9 @@ class ClusterTree(ClusterMixin, TreeForms):
         rows = self._enter(X, reset=reset)
         # To ask how much memory is free takes longer than a small tree.
         limit = effective_memory_limit(self.memory_limit) if rows.in_file else 2**62
-        return metric_of(self.metric if reset else self.metric_).rows(
+        measure = metric_of(self.metric if reset else self.metric_)
+        points_of = measure.rows_to_fit if reset else measure.rows
+        return points_of(
             rows,
             n_threads=effective_n_threads(self.n_threads),
             zero_rows=self.zero_rows,

@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 from sparsecluster.kmeans.seeding.starting import check_method, seed_by_name
 from sparsecluster.kmeans.setting import Progress, SeedSetting, unheard
 from sparsecluster.prepare.entrance import enter
-from sparsecluster.rows.checks import check_squares, check_weights
+from sparsecluster.rows.checks import check_weights
 from sparsecluster.rows.columns import Columns
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.parameters import check_number
@@ -111,8 +111,7 @@ def seed_centers(
             return centers, indices
     rows = enter(X, n_threads=threads)
     _check_n_rows(rows.n_rows, n_clusters)
-    rows = measure.rows(rows, n_threads=threads)
-    check_squares(rows)
+    rows = measure.rows_to_fit(rows, n_threads=threads)
     setting = SeedSetting(
         random_state=random_state,
         weights=check_weights(sample_weight, rows),
