@@ -118,7 +118,7 @@ SMALL = np.array(
 )
 
 
-def pairs(method, n_draws=4000, **options):
+def pairs(method, n_draws=1500, **options):
     """How often each row follows each first row."""
     counts = np.zeros((len(SMALL), len(SMALL)))
     state = np.random.RandomState(7)
