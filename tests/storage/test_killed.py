@@ -21,7 +21,11 @@ from sparsecluster.kmeans.work import LocalWork
 from sparsecluster.storage.atomic import PARTIAL
 from sparsecluster.storage.tensors import TensorFile, unpack
 
-KILLS = 10
+
+@pytest.fixture(params=slow_except([4], [4, 20]))
+def n_kills(request):
+    """How many times a command is killed."""
+    return request.param
 
 
 # --- processes -----------------------------------------------------------------------------------
@@ -104,9 +108,9 @@ def finish(command):
     assert status == 0, said
 
 
-def moments(rng, seconds):
+def moments(rng, seconds, n_kills):
     """Random moments all over the length of a command, none of them twice in the same part."""
-    return (np.arange(KILLS) + rng.random(KILLS)) / KILLS * seconds
+    return (np.arange(n_kills) + rng.random(n_kills)) / n_kills * seconds
 
 
 def writing(folder, ending=PARTIAL):
@@ -185,10 +189,10 @@ def unbroken(command, stores, out, fit):
 
 
 @pytest.mark.parametrize("fit", slow_except(["single moves"], FITS))
-def test_fit_that_was_killed_ends_as_if_it_had_not_been(fit, command, stores, tmp_path):
+def test_fit_that_was_killed_ends_as_if_it_had_not_been(fit, command, stores, tmp_path, n_kills):
     expected, seconds = unbroken(command, stores, tmp_path / "unbroken", fit)
     rng = np.random.default_rng(len(fit))
-    for number, moment in enumerate(moments(rng, seconds)):
+    for number, moment in enumerate(moments(rng, seconds, n_kills)):
         out = tmp_path / str(number)
         out.mkdir()
         arguments = fit_arguments(stores, out, *fit)
@@ -373,12 +377,13 @@ def duration(command, *arguments):
 
 
 @pytest.mark.parametrize("kind", slow_except(["txt"], ["txt", "svm"]))
-def test_killed_conversion_leaves_a_whole_store_or_none(kind, command, files, tmp_path):
+def test_killed_conversion_leaves_a_whole_store_or_none(kind, command, files, tmp_path, n_kills):
     out = tmp_path / "out" / "rows.store"
     out.parent.mkdir()
     whole = contents(files / f"{kind}.store")
     arguments = ("convert", files / f"rows.{kind}", out)
-    for moment in moments(np.random.default_rng(0), duration(command, *arguments)):
+    seconds = duration(command, *arguments)
+    for moment in moments(np.random.default_rng(0), seconds, n_kills):
         command(*arguments).kill_after(moment)
         assert contents(out) in (None, whole)
         shutil.rmtree(out, ignore_errors=True)
@@ -389,7 +394,7 @@ def test_killed_conversion_leaves_a_whole_store_or_none(kind, command, files, tm
 
 @pytest.mark.parametrize("kind", slow_except(["svm"], ["txt", "svm"]))
 def test_conversion_killed_as_it_publishes_leaves_a_whole_store_or_none(
-    kind, command, files, tmp_path
+    kind, command, files, tmp_path, n_kills
 ):
     out = tmp_path / "out" / "rows.store"
     out.parent.mkdir()
@@ -400,7 +405,7 @@ def test_conversion_killed_as_it_publishes_leaves_a_whole_store_or_none(
     def all_written():
         return any((out.parent / name / "meta.json").exists() for name in os.listdir(out.parent))
 
-    for _ in range(KILLS):
+    for _ in range(n_kills):
         process = command(*arguments)
         process.kill_when(all_written, wait=rng.choice([0, rng.uniform(0, 0.02)]))
         assert contents(out) in (None, whole)
@@ -411,13 +416,15 @@ def test_conversion_killed_as_it_publishes_leaves_a_whole_store_or_none(
 
 
 @pytest.mark.parametrize("ending", slow_except([PARTIAL], [None, PARTIAL]))
-def test_killed_overwrite_leaves_the_old_store_or_the_new_one(ending, command, files, tmp_path):
+def test_killed_overwrite_leaves_the_old_store_or_the_new_one(
+    ending, command, files, tmp_path, n_kills
+):
     out = tmp_path / "out" / "rows.store"
     out.parent.mkdir()
     old, new = (contents(files / f"{kind}.store") for kind in ("txt", "svm"))
     arguments = ("convert", files / "rows.svm", out, "--overwrite")
     seconds = duration(command, *arguments)
-    for moment in moments(np.random.default_rng(2), seconds):
+    for moment in moments(np.random.default_rng(2), seconds, n_kills):
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(files / "txt.store", out)
         if ending is None:
