@@ -6,7 +6,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
-from support.processes import HANGS
+from support.processes import HANGS, command
 
 from sparsecluster.cli import app
 
@@ -34,8 +34,8 @@ def test_help_names_every_command():
     done = sparsecluster("--help")
     assert done.returncode == 0
     commands = ("demo", "fit", "predict", "seed", "convert", "inspect", "report")
-    for command in (*commands, "dbscan", "neighbors"):
-        assert command in done.stdout
+    for name in (*commands, "dbscan", "neighbors"):
+        assert name in done.stdout
     assert "--debug" in done.stdout
 
 
@@ -49,7 +49,7 @@ def test_help_of_a_command_explains_its_options():
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_commands_and_options(tmp_path, shell):
     script = tmp_path / "completion"
-    done = sparsecluster("--install-completion", "--shell", shell, "--output", str(script))
+    done = command("--install-completion", "--shell", shell, "--output", str(script))
     assert done.returncode == 0
     for word in ("sparsecluster", "convert", "checkpoint", "hamerly"):
         assert word in script.read_text()
@@ -78,11 +78,11 @@ def test_help_of_a_command_needs_no_scikit_learn():
     ],
 )
 def test_user_errors_are_one_line_and_exit_2(arguments, named):
-    done = sparsecluster(*arguments)
+    done = command(*arguments)
     assert done.returncode == 2
-    assert done.stdout == ""
+    assert done.stdout == b""
     assert len(done.stderr.splitlines()) == 1
-    assert named in done.stderr
+    assert named in done.stderr.decode()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"], []])

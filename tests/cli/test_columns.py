@@ -1,13 +1,9 @@
-"""Files with other columns than those of the fit, by real processes: nothing wrong is printed."""
-
-import os
-import subprocess
-import sys
+"""Files with other columns than those of the fit, by processes: nothing wrong is printed."""
 
 import numpy as np
 import pytest
 from support.matrix_files import write_cells
-from support.processes import HANGS
+from support.processes import Ended, command
 
 from sparsecluster import KMeans
 
@@ -15,14 +11,8 @@ NAMES = [f"gene{i}" for i in range(30)]
 
 
 def sparsecluster(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "sparsecluster", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "300"},
-    )
+    status, out, err = command(*arguments, folder=folder, COLUMNS="300")
+    return Ended(status, out.decode(), err.decode())
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 import scipy.sparse as sp
 from rich.console import Console
-from support.processes import HANGS
+from support.processes import HANGS, command
 
 from sparsecluster.cli.options import Running
 from sparsecluster.cli.progress import Iterations, Pace, Progress
@@ -177,14 +177,12 @@ def data(tmp_path_factory):
 
 
 def test_without_a_terminal_verbose_tells_of_each_iteration(data):
-    command = [sys.executable, "-m", "sparsecluster", "fit", str(data), "-k", "9", "--seed", "0"]
-    done = subprocess.run(
-        [*command, "-v", "--max-iter", "4"], capture_output=True, text=True, timeout=HANGS
-    )
-    lines = done.stderr.splitlines()
+    done = command("fit", data, "-k", "9", "--seed", "0", "-v", "--max-iter", "4")
+    said = done.stderr.decode()
+    lines = said.splitlines()
     assert [line for line in lines if "iteration 4, " in line and "rows moved, cost" in line]
     assert re.fullmatch(r"clustering: [\d.]+ s", lines[-1])
-    assert "\x1b" not in done.stderr
+    assert "\x1b" not in said
 
 
 def test_a_fit_in_a_terminal_of_80_columns_is_cut_nowhere(data):

@@ -1,13 +1,10 @@
-"""Data on standard input, and several files as the shell gives them, by real processes."""
+"""Data on standard input, and several files as the shell gives them, by processes."""
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from support.processes import HANGS
+from support.processes import command
 
 SVM = "".join(f"0 {1 + i % 2}:{1 + i}\n" for i in range(12)).encode()
 
@@ -15,14 +12,7 @@ SVM = "".join(f"0 {1 + i % 2}:{1 + i}\n" for i in range(12)).encode()
 @pytest.fixture
 def run(tmp_path):
     def run(*arguments, given=b""):
-        done = subprocess.run(
-            [sys.executable, "-m", "sparsecluster", *map(str, arguments)],
-            input=given,
-            capture_output=True,
-            cwd=tmp_path,
-            timeout=HANGS,
-            env={**os.environ, "TMPDIR": str(tmp_path)},
-        )
+        done = command(*arguments, folder=tmp_path, given=given, TMPDIR=str(tmp_path))
         assert not list(tmp_path.glob("sparsecluster-*"))
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 

@@ -1,11 +1,15 @@
 """Other processes: how long they may take, and copies of this one that import nothing anew."""
 
+import atexit
+import contextlib
 import os
 import signal
 import sys
 import tempfile
 import traceback
 from typing import NamedTuple
+
+from sparsecluster.cli import main
 
 # Seconds until a process counts as one that hangs: far more than it takes beside any other load.
 HANGS = 900
@@ -19,25 +23,46 @@ class Ended(NamedTuple):
     stderr: bytes
 
 
-def forked(function):
-    """Run a function in a copy of this process, up to its end."""
+def forked(function, given=b""):
+    """Run a function in a copy of this process, up to its end; `given` is its standard input."""
+    reading, writing = os.pipe()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if child == 0:
-            _run(function, out.fileno(), err.fileno())
+            os.close(writing)
+            _run(function, reading, out.fileno(), err.fileno())
+        os.close(reading)
+        with contextlib.suppress(BrokenPipeError), open(writing, "wb") as pipe:
+            pipe.write(given)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         out.seek(0)
         err.seek(0)
         return Ended(status, out.read(), err.read())
 
 
-def _run(function, out, err):
+def command(*arguments, folder=".", given=b"", **environment):
+    """The same for a line of the command, in a folder."""
+
+    def program():
+        os.chdir(folder)
+        os.environ.update(environment)
+        tempfile.tempdir = None  # which the environment may name
+        sys.argv = ["sparsecluster", *map(str, arguments)]
+        main()
+
+    return forked(program, given)
+
+
+def _run(function, given, out, err):
     """Run a function as the interpreter runs a program, and never return."""
     status = 1
     try:
         signal.alarm(HANGS)
+        atexit._clear()  # of what the tests have to do at their end
+        os.dup2(given, 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
+        sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
         function()
         status = 0
@@ -48,6 +73,7 @@ def _run(function, out, err):
     except BaseException:
         traceback.print_exc()
     finally:
+        atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
