@@ -9,8 +9,8 @@ BUILD_REQUIRES := "scikit-build-core>=0.10" "nanobind>=2.5" "cmake>=3.18" "ninja
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
   $(shell find cpp src -type f -not -path '*/__pycache__/*' -not -name '_core.*')
 
-# The files of tests, on all cores.
-SIDE_BY_SIDE := -n auto --dist loadfile
+# The tests on all cores; one that has none left takes some of another's, so that all end at once.
+SIDE_BY_SIDE := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow soak lint types bench bench-full sanitize fuzz clean
