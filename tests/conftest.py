@@ -58,6 +58,14 @@ def threads_for_little_work(monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def corpus():
+    """The docstrings of the installation and their modules, which take long to read."""
+    from sparsecluster.datasets.docstrings import load_docstrings
+
+    return load_docstrings()
+
+
+@pytest.fixture(scope="session")
 def real_data():
     """A function that loads the matrix of a real data set by name, or skips."""
     root = Path(__file__).parents[1]

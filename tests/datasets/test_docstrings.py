@@ -8,11 +8,6 @@ import pytest
 from sparsecluster.datasets import docstrings
 
 
-@pytest.fixture(scope="module")
-def corpus():
-    return docstrings.load_docstrings()
-
-
 def test_corpus_is_thousands_of_documents_from_many_modules(corpus):
     texts, modules = corpus
     assert len(texts) == len(modules)

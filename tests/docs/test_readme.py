@@ -36,7 +36,8 @@ def test_walk_in_the_readme_runs(tmp_path):
     assert "<html" in (tmp_path / "docs.html").read_text()
 
 
-def test_example_in_the_readme_runs():
+def test_example_in_the_readme_runs(corpus, monkeypatch):
+    monkeypatch.setattr("sparsecluster.datasets.docstrings.load_docstrings", lambda: corpus)
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     names = {}

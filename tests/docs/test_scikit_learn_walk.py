@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsecluster.datasets.docstrings import load_docstrings
-
 PAGE = Path(__file__).parents[2] / "docs" / "walks" / "scikit-learn.md"
 OURS = "from sparsecluster import KMeans, MiniBatchKMeans"
 
@@ -19,11 +17,10 @@ def script():
     )
 
 
-def test_only_the_import_differs(script, monkeypatch):
+def test_only_the_import_differs(script, corpus, monkeypatch):
     assert script.count("sparsecluster") == 2  # the estimators, and texts to try them on
     assert OURS in script
-    texts = load_docstrings()
-    monkeypatch.setattr("sparsecluster.datasets.docstrings.load_docstrings", lambda: texts)
+    monkeypatch.setattr("sparsecluster.datasets.docstrings.load_docstrings", lambda: corpus)
     ours, theirs = {}, {}
     exec(script, ours)
     exec(script.replace(OURS, "from sklearn.cluster import KMeans, MiniBatchKMeans"), theirs)
