@@ -23,19 +23,29 @@ from support.estimators import (
 
 import sparsecluster
 
-CHECKED = [
-    (entry.kind(**options), entry.expected_failed)
-    for entry in ESTIMATORS
-    for options in entry.checked
-]
-FAILED = {repr(estimator): failed for estimator, failed in CHECKED}
+
+def checks(chosen):
+    """Parametrize by the checks of scikit-learn, for some of the parameters of each entry."""
+    checked = [
+        (entry.kind(**options), entry.expected_failed)
+        for entry in ESTIMATORS
+        for options in entry.checked[chosen]
+    ]
+    failed = {repr(estimator): reasons for estimator, reasons in checked}
+    return parametrize_with_checks(
+        [estimator for estimator, _ in checked],
+        expected_failed_checks=lambda estimator: failed.get(repr(estimator), {}),
+    )
 
 
-@parametrize_with_checks(
-    [estimator for estimator, _ in CHECKED],
-    expected_failed_checks=lambda estimator: FAILED.get(repr(estimator), {}),
-)
+@checks(slice(1))
 def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@checks(slice(1, None))
+def test_scikit_learn_accepts_the_estimator_with_other_parameters(estimator, check):
     check(estimator)
 
 
