@@ -71,6 +71,7 @@ class Chain:
     def __init__(self, task: Task, seed: int) -> None:
         self._task, self._seed = task, seed
         self._measured: tuple[sp.csr_array, np.ndarray] | None = None
+        self._loop: Loop | None = None  # of the last run
 
     def distances(self, link: Link) -> np.ndarray:
         """The squared distance of each row to its center; those of the last link are kept."""
@@ -89,7 +90,7 @@ class Chain:
             chance = np.random.RandomState([self._seed, number])
             setting = replace(self._task.setting, random_state=chance)
             start = started(self._task.rows, k, setting)
-            links.append(run(self._task, centers_.from_core(start), little=LITTLE_OF_FIRST))
+            links.append(self._run(start, little=LITTLE_OF_FIRST))
         best = min(links, key=lambda link: link.cost)
         return self._exchanged(best)
 
@@ -102,8 +103,10 @@ class Chain:
             useful = [one for one in ranked if splits[one].gain > 0][: k - link.k]
             if not useful:
                 break
-            centers = _with_splits(link.centers, splits, useful)
-            found = run(self._task, centers, link.cost)
+            halves = sp.csr_array(sp.vstack([splits[one].centers for one in useful], format="csr"))
+            places = np.empty(2 * len(useful), dtype=np.int64)
+            places[::2], places[1::2] = useful, link.k + np.arange(len(useful))
+            found = self._run_from(link, places, halves)
             if not found.cost <= link.cost:
                 break
             iterations += found.iterations
@@ -122,14 +125,53 @@ class Chain:
             best = max(left, key=lambda k: (link.splits[k].gain, -k), default=None)
             if best is None or link.splits[best].gain <= price:
                 break
-            centers = self._merged(link, one, other, best)
-            found = run(self._task, centers, link.cost)
+            exchanged = self._merged(link, one, other, best)
+            found = self._run_from(link, np.array([best, other, one]), exchanged)
             iterations = link.iterations + found.iterations
             if not found.cost < link.cost or found.k < link.k:
                 return replace(link, iterations=iterations)
             known = _still_known(link.splits, link.labels, found.labels, [one, other, best])
             link = replace(found, splits=known, iterations=iterations)
         return link
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def _run_from(self, link: Link, places: np.ndarray, others: sp.csr_array) -> Link:
+        """K-means from the centers of a link, with others in some places and at the end."""
+        centers = link.core_centers.replaced(places, centers_.to_core(others))
+        if self._loop is not None and self._loop.centers is link.core:
+            self._loop.restart(centers, places)
+            return self._ended(link.cost)
+        return self._run(centers, link.cost)
+
+    def _run(
+        self, centers: _core.Centers, before: float | None = None, *, little: float = LITTLE
+    ) -> Link:
+        """K-means from these centers."""
+        start = RunState(centers=centers_.from_core(centers), history=[])
+        self._loop = Loop(self._task, start)
+        return self._ended(before, little=little)
+
+    def _ended(self, before: float | None, *, little: float = LITTLE) -> Link:
+        """The end of the run: when it has settled, or an iteration takes little off the cost.
+
+        That is little against what the run took off the cost `before`, or after its first iteration.
+        """
+        loop = self._loop
+        assert loop is not None
+        costs = [] if before is None else [before]
+        while loop.goes_on:
+            costs.append(loop.step().cost)
+            if len(costs) > 1 and costs[-2] - costs[-1] < little * (costs[0] - costs[-1]):
+                break
+        return Link(
+            labels=loop.labels,
+            centers=centers_.from_core(loop.centers),
+            cost=costs[-1],
+            splits={},
+            iterations=len(loop.history),
+            core=loop.centers,
+        )
 
     # --- splits and merges --------------------------------------------------------------------
 
@@ -216,13 +258,12 @@ class Chain:
         return int(first), int(second), float(price[first, second])
 
     def _merged(self, link: Link, one: int, other: int, cluster: int) -> sp.csr_array:
-        """The centers with two clusters as one, in the place of the first, and another as two."""
+        """The halves of a cluster, and two others as one."""
         weights, halves = self._sums(link)[[one, other]], link.splits[cluster].centers
         shares = weights / weights.sum() if weights.sum() > 0 else np.full(2, 0.5)
         mean = sp.csr_array(shares[None, :] @ link.centers[[one, other]])
-        merged, order = self._task.setting.metric.centers(mean), np.arange(link.k)
-        order[[cluster, other, one]] = link.k + np.arange(3)
-        return sp.csr_array(sp.vstack([link.centers, halves, merged], format="csr")[order])
+        merged = self._task.setting.metric.centers(mean)
+        return sp.csr_array(sp.vstack([halves, merged], format="csr"))
 
 
 def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:
@@ -243,40 +284,6 @@ def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:
 def started(rows: Rows, k: int, setting: SeedSetting) -> _core.Centers:
     """Centers by k-means++; fewer than asked for where rows are not distinct."""
     return starting_centers("k-means++", rows, k, setting, None)
-
-
-def run(
-    task: Task, centers: sp.csr_array, before: float | None = None, *, little: float = LITTLE
-) -> Link:
-    """K-means from these centers, until it has settled or an iteration takes little off the cost.
-
-    That is little against what the run took off the cost `before`, or after its first iteration.
-    """
-    loop = Loop(task, RunState(centers=centers, history=[]))
-    costs = [] if before is None else [before]
-    while loop.goes_on:
-        costs.append(loop.step().cost)
-        if len(costs) > 1 and costs[-2] - costs[-1] < little * (costs[0] - costs[-1]):
-            break
-    return Link(
-        labels=loop.labels,
-        centers=centers_.from_core(loop.centers),
-        cost=costs[-1],
-        splits={},
-        iterations=len(loop.history),
-        core=loop.centers,
-    )
-
-
-def _with_splits(
-    centers: sp.csr_array, splits: dict[int, Split], clusters: list[int]
-) -> sp.csr_array:
-    """The centers with the first half of each split in its place and the second at the end."""
-    k, n = centers.shape[0], len(clusters)
-    order = np.concatenate([np.arange(k), k + 1 + 2 * np.arange(n)])
-    order[clusters] = k + 2 * np.arange(n)
-    halves = [splits[cluster].centers for cluster in clusters]
-    return sp.csr_array(sp.vstack([centers, *halves], format="csr")[order])
 
 
 def _still_known(

@@ -22,7 +22,13 @@ from sparsecluster.evaluation.geometry import Geometry
 from sparsecluster.evaluation.labelling import Labelling
 from sparsecluster.evaluation.recommend import candidates, recommend
 from sparsecluster.evaluation.search_state import SearchState
-from sparsecluster.evaluation.silhouette_values import silhouettes, simplified_silhouettes
+from sparsecluster.evaluation.neighbors import Neighbors
+from sparsecluster.evaluation.silhouette_values import (
+    silhouettes,
+    silhouettes_beside,
+    simplified_beside,
+    simplified_silhouettes,
+)
 from sparsecluster.kmeans.assignment import choose_algorithm
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.setting import SeedSetting
@@ -237,6 +243,7 @@ class Search:
         self._samples = [self._sample(int(seed)) for seed in seeds[1:]]
         tasks = [task, *(self._on_sample(sample) for sample in self._samples)]
         self._chains = [Chain(one, int(seed)) for one, seed in zip(tasks, seeds, strict=True)]
+        self._neighbors = Neighbors(task.rows, task.setting.memory_limit // 4)
         self.state = SearchState()
         self.too_many: int | None = None  #: the K that X has too few distinct rows for
 
@@ -335,9 +342,13 @@ class Search:
     def _silhouettes(self, link: Link) -> Judged:
         """The mean silhouette and its standard error, and the same of the simplified one."""
         geometry = self._geometry(link)
-        by_rows = silhouettes(geometry)[0], simplified_silhouettes(geometry, root=False)
-        one, other = (self._mean_and_error(values) for values in by_rows)
-        return one, other
+        if geometry.points.streamed:
+            exact, simplified = silhouettes(geometry)[0], simplified_silhouettes(geometry, root=False)
+        else:
+            beside = self._neighbors.beside(geometry)
+            exact = silhouettes_beside(geometry, beside[0])
+            simplified = simplified_beside(geometry, beside[1], root=False)
+        return self._mean_and_error(exact), self._mean_and_error(simplified)
 
     def _mean_and_error(self, values: np.ndarray) -> tuple[float, float]:
         weights = self._task.setting.weights
