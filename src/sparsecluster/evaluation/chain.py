@@ -70,16 +70,27 @@ class Chain:
 
     def __init__(self, task: Task, seed: int) -> None:
         self._task, self._seed = task, seed
-        self._measured: tuple[sp.csr_array, np.ndarray] | None = None
+        self._measured: tuple[Link, np.ndarray] | None = None  # distances of rows to their centers
+        self._compared: tuple[Link, np.ndarray] | None = None  # distances between centers
         self._loop: Loop | None = None  # of the last run
 
     def distances(self, link: Link) -> np.ndarray:
-        """The squared distance of each row to its center; those of the last link are kept."""
-        if self._measured is None or self._measured[0] is not link.centers:
-            rows, n_threads = self._task.rows.core, self._task.setting.n_threads
-            found = _core.own_distances(rows, link.core_centers, link.labels, n_threads)
-            self._measured = link.centers, np.asarray(found)
-        return self._measured[1]
+        """The squared distance of each row to its center; where that stayed it is known."""
+        if self._measured is not None and self._measured[0].centers is link.centers:
+            return self._measured[1]
+        rows, centers, labels = self._task.rows, link.core_centers, link.labels
+        n_threads = self._task.setting.n_threads
+        if self._measured is None or rows.streamed:
+            distance2 = np.asarray(_core.own_distances(rows.core, centers, labels, n_threads))
+        else:
+            before, known = self._measured
+            distance2, moved = known.copy(), changed_centers(before.centers, link.centers)
+            some = np.flatnonzero(moved[labels] | (before.labels != labels))
+            distance2[some] = _core.own_distances(
+                rows.select(some).core, centers, labels[some], n_threads
+            )
+        self._measured = link, distance2
+        return distance2
 
     # --- links --------------------------------------------------------------------------------
 
@@ -155,7 +166,8 @@ class Chain:
     def _ended(self, before: float | None, *, little: float = LITTLE) -> Link:
         """The end of the run: when it has settled, or an iteration takes little off the cost.
 
-        That is little against what the run took off the cost `before`, or after its first iteration.
+        That is little against what the run took off the cost `before`, or after its first
+        iteration.
         """
         loop = self._loop
         assert loop is not None
@@ -241,9 +253,7 @@ class Chain:
 
     def _cheapest_merge(self, link: Link) -> tuple[int, int, float]:
         """Two clusters, and what it costs to make them one."""
-        sums, distances = self._sums(link), np.empty((link.k, link.k))
-        rows, n_threads = as_rows(link.centers, n_threads=1), self._task.setting.n_threads
-        _core.all_distances(rows.core, link.core_centers, distances, n_threads)
+        sums, distances = self._sums(link), self._center_distances(link)
         one, other = sums[:, None], sums[None, :]
         with np.errstate(invalid="ignore", divide="ignore"):
             if self._task.setting.metric.centers_are_means:
@@ -257,6 +267,23 @@ class Chain:
         first, second = np.unravel_index(int(np.argmin(price)), price.shape)
         return int(first), int(second), float(price[first, second])
 
+    def _center_distances(self, link: Link) -> np.ndarray:
+        """Distances between the centers; those of two that stayed are known."""
+        distances, moved = np.empty((link.k, link.k)), np.ones(link.k, dtype=bool)
+        if self._compared is not None:
+            before, known = self._compared
+            moved = changed_centers(before.centers, link.centers)
+            n_known = min(before.k, link.k)
+            distances[:n_known, :n_known] = known[:n_known, :n_known]
+        some = np.flatnonzero(moved)
+        if len(some):  # there are no matrices without rows
+            found = np.empty((len(some), link.k))
+            rows, n_threads = as_rows(link.centers[some], n_threads=1), self._task.setting.n_threads
+            _core.all_distances(rows.core, link.core_centers, found, n_threads)
+            distances[some], distances[:, some] = found, found.T
+        self._compared = link, distances
+        return distances
+
     def _merged(self, link: Link, one: int, other: int, cluster: int) -> sp.csr_array:
         """The halves of a cluster, and two others as one."""
         weights, halves = self._sums(link)[[one, other]], link.splits[cluster].centers
@@ -264,6 +291,20 @@ class Chain:
         mean = sp.csr_array(shares[None, :] @ link.centers[[one, other]])
         merged = self._task.setting.metric.centers(mean)
         return sp.csr_array(sp.vstack([halves, merged], format="csr"))
+
+
+def changed_centers(before: sp.csr_array, after: sp.csr_array) -> np.ndarray:
+    """Which centers are others than they were, or new."""
+
+    def same(k: int) -> bool:
+        one = slice(before.indptr[k], before.indptr[k + 1])
+        other = slice(after.indptr[k], after.indptr[k + 1])
+        return np.array_equal(before.indices[one], after.indices[other]) and np.array_equal(
+            before.data[one], after.data[other]
+        )
+
+    n_known = before.shape[0]
+    return np.array([k >= n_known or not same(k) for k in range(after.shape[0])])
 
 
 def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:

@@ -20,9 +20,9 @@ from sparsecluster.evaluation.chain import Chain, Link, apart
 from sparsecluster.evaluation.choice import Choice, ChoiceRecord, as_table, made_choice
 from sparsecluster.evaluation.geometry import Geometry
 from sparsecluster.evaluation.labelling import Labelling
+from sparsecluster.evaluation.neighbors import Neighbors
 from sparsecluster.evaluation.recommend import candidates, recommend
 from sparsecluster.evaluation.search_state import SearchState
-from sparsecluster.evaluation.neighbors import Neighbors
 from sparsecluster.evaluation.silhouette_values import (
     silhouettes,
     silhouettes_beside,
@@ -343,11 +343,12 @@ class Search:
         """The mean silhouette and its standard error, and the same of the simplified one."""
         geometry = self._geometry(link)
         if geometry.points.streamed:
-            exact, simplified = silhouettes(geometry)[0], simplified_silhouettes(geometry, root=False)
+            exact, _ = silhouettes(geometry)
+            simplified = simplified_silhouettes(geometry, root=False)
         else:
-            beside = self._neighbors.beside(geometry)
-            exact = silhouettes_beside(geometry, beside[0])
-            simplified = simplified_beside(geometry, beside[1], root=False)
+            by_rows, by_centers = self._neighbors.beside(geometry)
+            exact = silhouettes_beside(geometry, by_rows)
+            simplified = simplified_beside(geometry, by_centers, root=False)
         return self._mean_and_error(exact), self._mean_and_error(simplified)
 
     def _mean_and_error(self, values: np.ndarray) -> tuple[float, float]:

@@ -152,7 +152,7 @@ class Loop:
         return record
 
     def restart(self, centers: _core.Centers, changed: Sequence[int]) -> None:
-        """A new run, from the centers as they are but for those that changed, or are new at the end.
+        """A new run, from the centers as they are but for some that changed, or are new at the end.
 
         It ends as one that begins with these centers; what is known of rows and sums stays.
         """
