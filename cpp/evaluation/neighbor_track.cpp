@@ -46,7 +46,7 @@ void NeighborTrack::update(const Centers& centers, const double* spreads, const 
     known_ = true;
 }
 
-// Notes which clusters are others than those that are known; answers whether they are few.
+// Notes which clusters are others than those that are known; answers whether there are some, but few.
 bool NeighborTrack::takes_few(const Centers& centers, const double* spreads) {
     const int64_t n_known = centers_.size(), n_centers = centers.size();
     if (!known_ || n_centers < n_known) return false;
@@ -56,7 +56,8 @@ bool NeighborTrack::takes_few(const Centers& centers, const double* spreads) {
         for (int64_t m = 0; m < n_measures(); ++m)
             changed_[k] |= spreads[m * n_centers + k] != measures_[m].spread[k];
     }
-    return double(std::count(changed_.begin(), changed_.end(), 1)) <= kMostChanged * double(n_centers);
+    const int64_t n_changed = std::count(changed_.begin(), changed_.end(), 1);
+    return n_changed > 0 && double(n_changed) <= kMostChanged * double(n_centers);
 }
 
 void NeighborTrack::take(const Centers& centers, const double* spreads) {
