@@ -151,7 +151,7 @@ class Chain:
         """K-means from the centers of a link, with others in some places and at the end."""
         centers = link.core_centers.replaced(places, centers_.to_core(others))
         if self._loop is not None and self._loop.centers is link.core:
-            self._loop.restart(centers, places)
+            self._loop.restart(centers, places.tolist())
             return self._ended(link.cost)
         return self._run(centers, link.cost)
 
