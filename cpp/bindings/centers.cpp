@@ -101,6 +101,20 @@ Centers some_centers(const Centers& centers, In<int64_t> clusters) {
     return some;
 }
 
+// A copy where others are in the places of these clusters, or at the end.
+Centers replaced_centers(const Centers& centers, In<int64_t> clusters, const Centers& others) {
+    require(int64_t(clusters.size()) == others.size() && centers.n_features == others.n_features,
+            "one center is needed for each cluster");
+    Centers found = centers;
+    for (size_t c = 0; c < clusters.size(); ++c) {
+        const int64_t k = clusters.data()[c];
+        require(k >= 0 && k <= found.size(), "there is no such center");
+        if (k == found.size()) found.items.emplace_back();
+        found.items[k] = others.items[c];
+    }
+    return found;
+}
+
 std::tuple<Out<int64_t>, Out<int32_t>, Out<double>> centers_to_csr(const Centers& centers) {
     std::vector<int64_t> indptr(1, 0);
     for (const Center& center : centers.items) indptr.push_back(indptr.back() + center.size());
@@ -189,6 +203,7 @@ void bind_centers(nb::module_& m) {
         .def_static("from_csr", &centers_from_csr, "indptr"_a, "indices"_a, "values"_a, "n_features"_a)
         .def("to_csr", &centers_to_csr)
         .def("some", &some_centers, "clusters"_a)
+        .def("replaced", &replaced_centers, "clusters"_a, "others"_a)
         .def("copy", [](const Centers& self) { return self; })
         .def("limited",
              [](const Centers& self, const CenterLimit& limit, const std::string& metric) {

@@ -22,22 +22,27 @@ struct PyAssigner {
         const auto n_rows = int64_t(labels.size());
         require(n_known <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
         require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
-        require(n_centers < 0 || n_centers == centers.size(), "the number of centers changed");
+        require(n_centers < 0 || n_centers == centers.size() || (may_grow && n_centers < centers.size()),
+                "the number of centers changed");
         if (n_centers >= 0) {
             require(int64_t(shift.size()) == centers.size(), "one shift per center is needed");
             check_labels(labels.data(), n_known, centers.size(), 0);
         }
         n_centers = centers.size();
         n_known = n_rows;
+        may_grow = false;
         const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
         const GilReleased released;
         TeamScope team(n_threads);
         return assigner->assign(centers, moved_by, labels.data(), n_rows);
     }
 
+    bool grow() { return may_grow = assigner->grow(); }
+
     const Rows& rows;
     int n_threads;
     int64_t n_centers = -1, n_known = 0;
+    bool may_grow = false;
     std::unique_ptr<Assigner> assigner;
 };
 
@@ -78,6 +83,11 @@ struct PySums {
             stats = sums.update(labels.data(), n_rows, centers, n_threads);
         }
         return {stats.moved, to_numpy(std::move(stats.shift)), stats.cost};
+    }
+
+    void restart(int64_t n_clusters) {
+        require(n_clusters >= 1, "at least one cluster is needed");
+        sums.restart(n_clusters);
     }
 
     const Rows& rows;
@@ -227,7 +237,8 @@ void bind_kmeans(nb::module_& m) {
         .def("forget", [](PyAssigner& self, int64_t i) {
             require(i >= 0 && i < self.rows.n_rows(), "no such row");
             self.assigner->forget(i);
-        }, "row"_a);
+        }, "row"_a)
+        .def("grow", &PyAssigner::grow);
 
     nb::class_<PySums>(m, "Sums")
         .def(nb::init<const PyRows&, const ColumnStats&, Weights, int64_t, const std::string&,
@@ -238,6 +249,7 @@ void bind_kmeans(nb::module_& m) {
         .def("scatter_of", &py_scatter_of<PySums>, "begin"_a, "end"_a)
         .def_prop_ro("mean_norm2", [](const PySums& self) { return to_numpy(self.sums.mean_norm2()); },
                      nb::rv_policy::automatic)
+        .def("restart", &PySums::restart, "n_clusters"_a)
         .def("update", &PySums::update, "labels"_a, "centers"_a, "n_threads"_a);
 
     m.def("merge_deltas", &py_merged, "deltas"_a);

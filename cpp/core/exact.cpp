@@ -142,12 +142,13 @@ void all_distances(const Rows& rows, const Centers& centers, Out* out, int n_thr
             value[position] = center.values[e];
         }
     }
-    constexpr int64_t kBlock = 64;
+    // Several blocks for each thread, however few the rows: centers are compared with each other here, too.
+    const int64_t block_rows = std::clamp<int64_t>(n / (8 * std::max(n_threads, 1)), 1, 64);
     std::visit(
         [&](const auto& view) {
-            parallel_blocks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
+            parallel_blocks((n + block_rows - 1) / block_rows, n_threads, [&](int64_t block, int) {
                 std::vector<double> product(n_centers);
-                for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
+                for (int64_t i = block * block_rows; i < std::min(n, (block + 1) * block_rows); ++i) {
                     std::fill(product.begin(), product.end(), 0.0);
                     const auto row = view.row(i);
                     for (int64_t e = 0; e < row.size; ++e) {

@@ -59,11 +59,7 @@ void NearestCluster::find(int64_t begin, int64_t end, const double* scales, cons
                      continue;
                  }
                  const auto distance = [&](int64_t one) {
-                     const Center& center = centers_.items[one];
-                     const double norms = scale * scale * rows_.norm2()[i] + center.norm2;
-                     const double expanded = norms - 2 * scale * dot(row, center);
-                     const bool lost = expanded < 0x1p-10 * norms;
-                     return (lost ? direct_distance2(row, as_row(center), scale) : expanded) + spread_[one];
+                     return deciding_distance2(row, rows_.norm2()[i], centers_.items[one], scale) + spread_[one];
                  };
                  if (least == INFINITY) least = distance(found);
                  const double next = distance(k);

@@ -5,10 +5,20 @@
 #include <cstdint>
 
 #include "core/centers.hpp"
+#include "core/exact.hpp"
 #include "core/rows.hpp"
 #include "index/center_index.hpp"
 
 namespace sparsecluster {
+
+// The squared distance, in float64, by which clusters are told apart that float32 leaves in doubt.
+template <class V, class I>
+double deciding_distance2(const Row<V, I>& row, double norm2, const Center& center, double scale = 1.0) {
+    const double norms = scale * scale * norm2 + center.norm2;
+    const double expanded = norms - 2 * scale * dot(row, center);
+    const bool lost = expanded < 0x1p-10 * norms;
+    return lost ? direct_distance2(row, as_row(center), scale) : expanded;
+}
 
 class NearestCluster {
 public:

@@ -77,6 +77,12 @@ public:
         forgotten_ = true;
     }
 
+    bool grow() override {
+        base_built_ = false;
+        stale_ = CenterIndex();
+        return true;
+    }
+
 private:
     // Above this share of moved centers a full scan costs less.
     static constexpr double kFullShare = 0.7;

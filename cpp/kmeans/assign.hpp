@@ -45,6 +45,9 @@ public:
     }
     // The label of row i was changed from outside.
     virtual void forget(int64_t) {}
+    // The next call may have more centers, after those that there are, with a shift above zero. Answers whether what is
+    // known of the rows stays, which it does not where bounds are kept by center.
+    virtual bool grow() { return false; }
 
 protected:
     virtual AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift,

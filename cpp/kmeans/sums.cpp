@@ -86,6 +86,12 @@ ExactSum RowSums::scatter_of(int64_t begin, int64_t end) const {
     return sum;
 }
 
+void RowSums::resize(int64_t n_clusters) {
+    for (int32_t& label : labels_)
+        if (label >= n_clusters) label = -1;
+    n_clusters_ = n_clusters;
+}
+
 void RowSums::assume(const int32_t* labels, int64_t n_rows) { labels_.assign(labels, labels + n_rows); }
 
 RowSums::Changes RowSums::take_changes(const int32_t* labels, int64_t begin, int64_t end, int64_t& moved) {
@@ -300,27 +306,39 @@ std::pair<double, Center> RowSums::sum_anew(const View& view, const Changes& mem
     return {total, std::move(mean)};
 }
 
+void Sums::restart(int64_t n_clusters) {
+    // What is summed anew wants all rows to come again.
+    if (!clusters_.scales().fixed_point) {
+        rows_.resize(0);
+        clusters_.resize(0);
+    }
+    rows_.resize(n_clusters);
+    clusters_.resize(n_clusters);
+    restarted_ = true;
+}
+
 UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads) {
     UpdateStats stats;
     stats.shift.assign(size(), 0.0);
     rows_.take_new_rows(n_rows);
     if (clusters_.scales().fixed_point) {
-        std::vector<char> changed_before(size(), 0);
+        std::vector<char> to_be_moved(size(), restarted_);
         rows_.in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
             const RowSums::Changes changes = rows_.take_changes(labels, begin, end, stats.moved);
             rows_.will_need(changes, begin, end);
             const auto work_in = [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
                 if (changed) {
-                    changed_before[k] = 1;
+                    to_be_moved[k] = 1;
                     clusters_.add(k, scratch.features, scratch.sums.view(), scratch.weight, scratch.merging);
                 }
-                if (changed_before[k] && end == n_rows) clusters_.move_center(k, centers, stats, scratch.merging);
+                if (to_be_moved[k] && end == n_rows) clusters_.move_center(k, centers, stats, scratch.merging);
             };
             rows_.add_up(view, changes, clusters_.scales(), n_threads, work_in);
         });
     } else {
         sum_anew(labels, n_rows, centers, n_threads, stats);
     }
+    restarted_ = false;
     stats.cost = clusters_.cost(scatter());
     give_back(stats.moved, centers.nnz());
     return stats;

@@ -95,6 +95,8 @@ public:
     ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit = {});
 
     int64_t size() const { return int64_t(clusters_.size()); }
+    // Leaves out the last clusters, or adds empty ones.
+    void resize(int64_t n_clusters) { clusters_.resize(n_clusters); }
     // Works a delta in and moves the centers to where the means have them, within the limit. A cluster without
     // weight, or whose mean has no place, keeps its center. `scatter`: what the cost is a difference from, of all rows
     // that take part (see metric.hpp).
@@ -148,6 +150,8 @@ public:
     // What these labels (-1: in no cluster) change, against those of the last call; at first no row is in a cluster.
     // In fixed point only. The first `n_rows` rows take part: not fewer than in the last call.
     SumDelta delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads);
+    // Rows of clusters that are left out are in none.
+    void resize(int64_t n_clusters);
     // Takes these labels for those of the last call.
     void assume(const int32_t* labels, int64_t n_rows);
     // What some rows add to what the cost is a difference from.
@@ -218,6 +222,10 @@ public:
     // The first `n_rows` rows take part: not fewer than in the last call.
     UpdateStats update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads);
 
+    // For other centers, so many of them, of which the next update moves all. Sums are a function of the labels: what is
+    // known stays, and the centers will be those of new sums, to the bit.
+    void restart(int64_t n_clusters);
+
     int64_t size() const { return clusters_.size(); }
     int64_t n_rows() const { return rows_.n_rows(); }
     std::vector<double> mean_norm2() const { return clusters_.mean_norm2(); }
@@ -231,6 +239,7 @@ private:
 
     RowSums rows_;
     ClusterSums clusters_;
+    bool restarted_ = false;  // centers may be off the means of clusters that keep their rows
 };
 
 }  // namespace sparsecluster

@@ -121,9 +121,12 @@ class SparseEstimator(BaseEstimator):
 
     def _needs_no_conversion(self, X: Any, *, reset: bool) -> bool:
         """Whether scikit-learn's checks, which take longer than a small batch, would pass X on."""
+        if sp.issparse(X):
+            as_wanted = X.format == "csr"
+        else:
+            as_wanted = type(X) is np.ndarray and X.ndim == 2 and X.flags.c_contiguous
         return (
-            sp.issparse(X)
-            and X.format == "csr"
+            as_wanted
             and X.dtype in (np.float32, np.float64)
             and min(X.shape) > 0
             and (reset or X.shape[1] == self.n_features_in_)

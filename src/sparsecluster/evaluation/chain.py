@@ -70,15 +70,27 @@ class Chain:
 
     def __init__(self, task: Task, seed: int) -> None:
         self._task, self._seed = task, seed
-        self._measured: tuple[sp.csr_array, np.ndarray] | None = None
+        self._measured: tuple[Link, np.ndarray] | None = None  # distances of rows to their centers
+        self._compared: tuple[Link, np.ndarray] | None = None  # distances between centers
+        self._loop: Loop | None = None  # of the last run
 
     def distances(self, link: Link) -> np.ndarray:
-        """The squared distance of each row to its center; those of the last link are kept."""
-        if self._measured is None or self._measured[0] is not link.centers:
-            rows, n_threads = self._task.rows.core, self._task.setting.n_threads
-            found = _core.own_distances(rows, link.core_centers, link.labels, n_threads)
-            self._measured = link.centers, np.asarray(found)
-        return self._measured[1]
+        """The squared distance of each row to its center; where that stayed it is known."""
+        if self._measured is not None and self._measured[0].centers is link.centers:
+            return self._measured[1]
+        rows, centers, labels = self._task.rows, link.core_centers, link.labels
+        n_threads = self._task.setting.n_threads
+        if self._measured is None or rows.streamed:
+            distance2 = np.asarray(_core.own_distances(rows.core, centers, labels, n_threads))
+        else:
+            before, known = self._measured
+            distance2, moved = known.copy(), changed_centers(before.centers, link.centers)
+            some = np.flatnonzero(moved[labels] | (before.labels != labels))
+            distance2[some] = _core.own_distances(
+                rows.select(some).core, centers, labels[some], n_threads
+            )
+        self._measured = link, distance2
+        return distance2
 
     # --- links --------------------------------------------------------------------------------
 
@@ -89,7 +101,7 @@ class Chain:
             chance = np.random.RandomState([self._seed, number])
             setting = replace(self._task.setting, random_state=chance)
             start = started(self._task.rows, k, setting)
-            links.append(run(self._task, centers_.from_core(start), little=LITTLE_OF_FIRST))
+            links.append(self._run(start, little=LITTLE_OF_FIRST))
         best = min(links, key=lambda link: link.cost)
         return self._exchanged(best)
 
@@ -102,8 +114,10 @@ class Chain:
             useful = [one for one in ranked if splits[one].gain > 0][: k - link.k]
             if not useful:
                 break
-            centers = _with_splits(link.centers, splits, useful)
-            found = run(self._task, centers, link.cost)
+            halves = sp.csr_array(sp.vstack([splits[one].centers for one in useful], format="csr"))
+            places = np.empty(2 * len(useful), dtype=np.int64)
+            places[::2], places[1::2] = useful, link.k + np.arange(len(useful))
+            found = self._run_from(link, places, halves)
             if not found.cost <= link.cost:
                 break
             iterations += found.iterations
@@ -122,14 +136,54 @@ class Chain:
             best = max(left, key=lambda k: (link.splits[k].gain, -k), default=None)
             if best is None or link.splits[best].gain <= price:
                 break
-            centers = self._merged(link, one, other, best)
-            found = run(self._task, centers, link.cost)
+            exchanged = self._merged(link, one, other, best)
+            found = self._run_from(link, np.array([best, other, one]), exchanged)
             iterations = link.iterations + found.iterations
             if not found.cost < link.cost or found.k < link.k:
                 return replace(link, iterations=iterations)
             known = _still_known(link.splits, link.labels, found.labels, [one, other, best])
             link = replace(found, splits=known, iterations=iterations)
         return link
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def _run_from(self, link: Link, places: np.ndarray, others: sp.csr_array) -> Link:
+        """K-means from the centers of a link, with others in some places and at the end."""
+        centers = link.core_centers.replaced(places, centers_.to_core(others))
+        if self._loop is not None and self._loop.centers is link.core:
+            self._loop.restart(centers, places.tolist())
+            return self._ended(link.cost)
+        return self._run(centers, link.cost)
+
+    def _run(
+        self, centers: _core.Centers, before: float | None = None, *, little: float = LITTLE
+    ) -> Link:
+        """K-means from these centers."""
+        start = RunState(centers=centers_.from_core(centers), history=[])
+        self._loop = Loop(self._task, start)
+        return self._ended(before, little=little)
+
+    def _ended(self, before: float | None, *, little: float = LITTLE) -> Link:
+        """The end of the run: when it has settled, or an iteration takes little off the cost.
+
+        That is little against what the run took off the cost `before`, or after its first
+        iteration.
+        """
+        loop = self._loop
+        assert loop is not None
+        costs = [] if before is None else [before]
+        while loop.goes_on:
+            costs.append(loop.step().cost)
+            if len(costs) > 1 and costs[-2] - costs[-1] < little * (costs[0] - costs[-1]):
+                break
+        return Link(
+            labels=loop.labels,
+            centers=centers_.from_core(loop.centers),
+            cost=costs[-1],
+            splits={},
+            iterations=len(loop.history),
+            core=loop.centers,
+        )
 
     # --- splits and merges --------------------------------------------------------------------
 
@@ -199,9 +253,7 @@ class Chain:
 
     def _cheapest_merge(self, link: Link) -> tuple[int, int, float]:
         """Two clusters, and what it costs to make them one."""
-        sums, distances = self._sums(link), np.empty((link.k, link.k))
-        rows, n_threads = as_rows(link.centers, n_threads=1), self._task.setting.n_threads
-        _core.all_distances(rows.core, link.core_centers, distances, n_threads)
+        sums, distances = self._sums(link), self._center_distances(link)
         one, other = sums[:, None], sums[None, :]
         with np.errstate(invalid="ignore", divide="ignore"):
             if self._task.setting.metric.centers_are_means:
@@ -215,14 +267,44 @@ class Chain:
         first, second = np.unravel_index(int(np.argmin(price)), price.shape)
         return int(first), int(second), float(price[first, second])
 
+    def _center_distances(self, link: Link) -> np.ndarray:
+        """Distances between the centers; those of two that stayed are known."""
+        distances, moved = np.empty((link.k, link.k)), np.ones(link.k, dtype=bool)
+        if self._compared is not None:
+            before, known = self._compared
+            moved = changed_centers(before.centers, link.centers)
+            n_known = min(before.k, link.k)
+            distances[:n_known, :n_known] = known[:n_known, :n_known]
+        some = np.flatnonzero(moved)
+        if len(some):  # there are no matrices without rows
+            found = np.empty((len(some), link.k))
+            rows, n_threads = as_rows(link.centers[some], n_threads=1), self._task.setting.n_threads
+            _core.all_distances(rows.core, link.core_centers, found, n_threads)
+            distances[some], distances[:, some] = found, found.T
+        self._compared = link, distances
+        return distances
+
     def _merged(self, link: Link, one: int, other: int, cluster: int) -> sp.csr_array:
-        """The centers with two clusters as one, in the place of the first, and another as two."""
+        """The halves of a cluster, and two others as one."""
         weights, halves = self._sums(link)[[one, other]], link.splits[cluster].centers
         shares = weights / weights.sum() if weights.sum() > 0 else np.full(2, 0.5)
         mean = sp.csr_array(shares[None, :] @ link.centers[[one, other]])
-        merged, order = self._task.setting.metric.centers(mean), np.arange(link.k)
-        order[[cluster, other, one]] = link.k + np.arange(3)
-        return sp.csr_array(sp.vstack([link.centers, halves, merged], format="csr")[order])
+        merged = self._task.setting.metric.centers(mean)
+        return sp.csr_array(sp.vstack([halves, merged], format="csr"))
+
+
+def changed_centers(before: sp.csr_array, after: sp.csr_array) -> np.ndarray:
+    """Which centers are others than they were, or new."""
+
+    def same(k: int) -> bool:
+        one = slice(before.indptr[k], before.indptr[k + 1])
+        other = slice(after.indptr[k], after.indptr[k + 1])
+        return np.array_equal(before.indices[one], after.indices[other]) and np.array_equal(
+            before.data[one], after.data[other]
+        )
+
+    n_known = before.shape[0]
+    return np.array([k >= n_known or not same(k) for k in range(after.shape[0])])
 
 
 def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:
@@ -243,40 +325,6 @@ def apart(rows: Rows, members: np.ndarray) -> tuple[Rows, np.ndarray]:
 def started(rows: Rows, k: int, setting: SeedSetting) -> _core.Centers:
     """Centers by k-means++; fewer than asked for where rows are not distinct."""
     return starting_centers("k-means++", rows, k, setting, None)
-
-
-def run(
-    task: Task, centers: sp.csr_array, before: float | None = None, *, little: float = LITTLE
-) -> Link:
-    """K-means from these centers, until it has settled or an iteration takes little off the cost.
-
-    That is little against what the run took off the cost `before`, or after its first iteration.
-    """
-    loop = Loop(task, RunState(centers=centers, history=[]))
-    costs = [] if before is None else [before]
-    while loop.goes_on:
-        costs.append(loop.step().cost)
-        if len(costs) > 1 and costs[-2] - costs[-1] < little * (costs[0] - costs[-1]):
-            break
-    return Link(
-        labels=loop.labels,
-        centers=centers_.from_core(loop.centers),
-        cost=costs[-1],
-        splits={},
-        iterations=len(loop.history),
-        core=loop.centers,
-    )
-
-
-def _with_splits(
-    centers: sp.csr_array, splits: dict[int, Split], clusters: list[int]
-) -> sp.csr_array:
-    """The centers with the first half of each split in its place and the second at the end."""
-    k, n = centers.shape[0], len(clusters)
-    order = np.concatenate([np.arange(k), k + 1 + 2 * np.arange(n)])
-    order[clusters] = k + 2 * np.arange(n)
-    halves = [splits[cluster].centers for cluster in clusters]
-    return sp.csr_array(sp.vstack([centers, *halves], format="csr")[order])
 
 
 def _still_known(

@@ -20,9 +20,15 @@ from sparsecluster.evaluation.chain import Chain, Link, apart
 from sparsecluster.evaluation.choice import Choice, ChoiceRecord, as_table, made_choice
 from sparsecluster.evaluation.geometry import Geometry
 from sparsecluster.evaluation.labelling import Labelling
+from sparsecluster.evaluation.neighbors import Neighbors
 from sparsecluster.evaluation.recommend import candidates, recommend
 from sparsecluster.evaluation.search_state import SearchState
-from sparsecluster.evaluation.silhouette_values import silhouettes, simplified_silhouettes
+from sparsecluster.evaluation.silhouette_values import (
+    silhouettes,
+    silhouettes_beside,
+    simplified_beside,
+    simplified_silhouettes,
+)
 from sparsecluster.kmeans.assignment import choose_algorithm
 from sparsecluster.kmeans.loop import Task
 from sparsecluster.kmeans.setting import SeedSetting
@@ -236,6 +242,7 @@ class Search:
         self._samples = [self._sample(int(seed)) for seed in seeds[1:]]
         tasks = [task, *(self._on_sample(sample) for sample in self._samples)]
         self._chains = [Chain(one, int(seed)) for one, seed in zip(tasks, seeds, strict=True)]
+        self._neighbors = Neighbors(task.rows, task.setting.memory_limit // 4)
         self.state = SearchState()
         self.too_many: int | None = None  #: the K that X has too few distinct rows for
 
@@ -334,9 +341,14 @@ class Search:
     def _silhouettes(self, link: Link) -> Judged:
         """The mean silhouette and its standard error, and the same of the simplified one."""
         geometry = self._geometry(link)
-        by_rows = silhouettes(geometry)[0], simplified_silhouettes(geometry, root=False)
-        one, other = (self._mean_and_error(values) for values in by_rows)
-        return one, other
+        if geometry.points.streamed:
+            exact, _ = silhouettes(geometry)
+            simplified = simplified_silhouettes(geometry, root=False)
+        else:
+            by_rows, by_centers = self._neighbors.beside(geometry)
+            exact = silhouettes_beside(geometry, by_rows)
+            simplified = simplified_beside(geometry, by_centers, root=False)
+        return self._mean_and_error(exact), self._mean_and_error(simplified)
 
     def _mean_and_error(self, values: np.ndarray) -> tuple[float, float]:
         weights = self._task.setting.weights

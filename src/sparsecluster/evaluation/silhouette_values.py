@@ -12,30 +12,47 @@ from sparsecluster.evaluation.labelling import Labelling
 
 def silhouettes(geometry: Geometry) -> tuple[np.ndarray, np.ndarray]:
     """The silhouette of each row, NaN for noise, and the nearest cluster beside its own."""
+    other, nearest = geometry.nearest_others(geometry.means, geometry.spreads)
+    return silhouettes_beside(geometry, other), nearest
+
+
+def silhouettes_beside(geometry: Geometry, other: np.ndarray) -> np.ndarray:
+    """The silhouette of each row by its mean squared distance to the nearest other cluster."""
     labelling = geometry.labelling
     numbers, spreads = np.maximum(labelling.numbers, 0), geometry.spreads
-    other, nearest = geometry.nearest_others(geometry.means, spreads)
     whole = geometry.weights[numbers]
     # One copy of the row is compared with the rest.
     rest = whole - np.minimum(labelling.weights, 1.0)
     alone = (rest <= 0) | ((geometry.n_rows[numbers] == 1) & (labelling.weights <= 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         own = (geometry.distances_to_means + spreads[numbers]) * (whole / rest)
-    return _values(own, other, alone, geometry, geometry.noise), nearest
+    return _values(own, other, alone, geometry, geometry.noise)
 
 
 def simplified_silhouettes(geometry: Geometry, *, root: bool) -> np.ndarray:
     """The same by distances to centers."""
-    labelling, numbers = geometry.labelling, np.maximum(geometry.labelling.numbers, 0)
+    other, _ = geometry.nearest_others(*simplified_clusters(geometry))
+    return simplified_beside(geometry, other, root=root)
+
+
+def simplified_clusters(geometry: Geometry) -> tuple[sp.csr_array, np.ndarray]:
+    """The centers that distances are taken to, and what is added to their squares."""
     spreads = np.where(geometry.weights > 0, 0.0, np.inf)
-    centers: sp.csr_array = geometry.means
-    if geometry.zero is not None:
-        centers = geometry.directions
-        # Without a direction a center is at a cosine distance of 1 from all rows.
-        spreads[(np.diff(centers.indptr) == 0) & (spreads == 0)] = 1.0
-    other, _ = geometry.nearest_others(centers, spreads)
-    own = geometry.own_distances(centers) + spreads[numbers]
-    noise = geometry.noise
+    if geometry.zero is None:
+        return geometry.means, spreads
+    centers = geometry.directions
+    # Without a direction a center is at a cosine distance of 1 from all rows.
+    spreads[(np.diff(centers.indptr) == 0) & (spreads == 0)] = 1.0
+    return centers, spreads
+
+
+def simplified_beside(geometry: Geometry, other: np.ndarray, *, root: bool) -> np.ndarray:
+    """The simplified silhouette of each row by its squared distance to the nearest other center."""
+    labelling, numbers = geometry.labelling, np.maximum(geometry.labelling.numbers, 0)
+    centers, spreads = simplified_clusters(geometry)
+    to_means = centers is geometry.means
+    own = geometry.distances_to_means if to_means else geometry.own_distances(centers)
+    own, noise = own + spreads[numbers], geometry.noise
     if root:
         own, other, noise = np.sqrt(own), np.sqrt(other), np.sqrt(noise)
     alone = (geometry.n_rows[numbers] == 1) & (labelling.weights <= 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,7 @@ class Loop:
         self.task = task
         self.history = list(start.history)
         self._seeding_seconds = start.seeding_seconds
-        self.settled = self.near = self.stopped = False
+        self.settled = self.near = self.stopped = self._restarted = False
         self._shift = np.zeros(0)
         make: Any = LocalWork if task.remote is None else task.remote.work
         self._work = make(task, centers_.to_core(start.centers), start)
@@ -128,7 +128,9 @@ class Loop:
         updated, ahead = time.perf_counter(), work.seconds_ahead
         if cost < FEW_DIGITS * work.scatter:
             cost = work.cost(n_rows)
-        self.settled = moved == 0 and not refilled
+        # The labels of an earlier run settle nothing.
+        self.settled = moved == 0 and not refilled and not self._restarted
+        self._restarted = False
         record = IterationRecord(
             iteration=len(self.history) + 1,
             cost=cost,
@@ -149,6 +151,19 @@ class Loop:
         self.history.append(record)
         self.near = record.shift <= self.task.tolerance
         return record
+
+    def restart(self, centers: _core.Centers, changed: Sequence[int]) -> None:
+        """A new run, from the centers as they are but for some that changed, or are new at the end.
+
+        It ends as one that begins with these centers; what is known of rows and sums stays.
+        """
+        shift = np.full(centers.n_clusters, np.inf)
+        shift[: len(self._shift)] = self._shift
+        shift[list(changed)] = np.inf
+        self._work.restart(centers)
+        self._shift, self.history = shift, []
+        self.settled = self.near = self.stopped = False
+        self._restarted = True
 
     def state(self, *, labels: bool = True) -> RunState:
         """What the run can resume from, which stays as it is when the run continues."""

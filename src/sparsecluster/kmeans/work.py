@@ -54,6 +54,14 @@ class LocalWork:
             task.limit,
         )
 
+    def restart(self, centers: _core.Centers) -> None:
+        """Go on with other centers, no fewer than there are; labels that were given away stay."""
+        task, self._iteration = self._task, 0
+        self.centers, self.labels = centers, self.labels.copy()
+        if not self._assigner.grow():
+            self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
+        self._sums.restart(centers.n_clusters)
+
     def _weights(self, n_rows: int) -> np.ndarray | None:
         weights = self._task.setting.weights
         return None if weights is None else weights[:n_rows]

@@ -83,6 +83,7 @@ def available_memory() -> int:
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) * 1024
+            break
     for group, limit_name, used_name in _control_groups():
         limit = _lines(f"{group}/{limit_name}")
         # A small fit takes less time than these files: what decides nothing is not read.
