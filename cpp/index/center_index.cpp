@@ -70,6 +70,11 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
     if (!build_direct(centers, limits, n_threads)) build_hybrid(centers, limits.head, n_threads);
 }
 
+void CenterIndex::clear() {
+    ids.clear();
+    n_centers = stride = 0;
+}
+
 // Few centers: a head row for every feature, so that no feature has to be looked up.
 bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits, int n_threads) {
     const int64_t old_width = direct ? stride_of_filled_ : 0;
@@ -78,7 +83,7 @@ bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits, int n
     if (!direct) return false;
     const int64_t n_words = (centers.n_features + 63) / 64;
     if (head_.reserve(centers.n_features * stride) || old_width != stride || int64_t(filled_.size()) != n_words) {
-        std::memset(head_.get(), 0, size_t(head_.capacity()) * sizeof(float));
+        std::memset(head_.get(), 0, size_t(centers.n_features * stride) * sizeof(float));
         filled_.assign(n_words, 0);
     }
     stride_of_filled_ = stride;
@@ -178,23 +183,27 @@ void CenterIndex::build_hybrid(const Centers& centers, int64_t head_limit, int n
             std::fill(head_.get() + tile.offset + head_of_range[r] * columns,
                       head_.get() + tile.offset + head_of_range[r + 1] * columns, 0.0f);
         }
-        // How far each list is filled.
-        std::vector<int32_t> filled(std::min(d, (r + 1) * range) - r * range, 0);
         visit_range(r, [&](int64_t k, int64_t from, int64_t to) {
             const Center& center = centers.items[ids[k]];
             const Tile& tile = tiles[k / width];
             const int64_t columns = int64_t(tile.vectors) * simd->lanes;
             float* const column = head_.get() + tile.offset + (k - tile.first);
             for (int64_t e = from; e < to; ++e) {
-                const int32_t feature = center.features[e];
-                const FeaturePlace at = place[feature];
+                FeaturePlace& at = place[center.features[e]];
                 const float value = float(center.values[e] * scale);
-                if (at.count == FeaturePlace::kHead)
-                    column[int64_t(at.position) * columns] = value;
-                else
-                    tail[at.position + filled[feature - r * range]++] = {int32_t(k), value};
+                // Both are written, one of them nowhere: whether a feature has a list is hard to predict.
+                const bool listed = at.count > 0;
+                float no_row;
+                TailEntry no_list;
+                float* const in_row = listed ? &no_row : column + int64_t(at.position) * columns;
+                TailEntry* const in_list = listed ? tail.data() + at.position : &no_list;
+                *in_row = value;
+                *in_list = {int32_t(k), value};
+                at.position += listed;  // how far the list is filled
             }
         });
+        for (int64_t f = r * range; f < std::min(d, (r + 1) * range); ++f)
+            place[f].position -= uint32_t(std::max(place[f].count, 0));
     });
 }
 

@@ -53,6 +53,8 @@ public:
                int n_threads);
     // The same for all centers.
     void build(const Centers& centers, double scale, IndexLimits limits, int n_threads);
+    // No centers. The memory stays, for the next ones.
+    void clear();
 
     const float* tile_rows(const Tile& tile) const { return head_.get() + tile.offset; }
 

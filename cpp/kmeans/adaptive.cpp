@@ -56,7 +56,7 @@ public:
         std::set_union(stale_.ids.begin(), stale_.ids.end(), moved.begin(), moved.end(), std::back_inserter(merged));
         if (moved.empty() || double(moved.size()) > kFullShare * double(n_centers_))
             return scan_all(centers, labels);
-        if (!base_built_ || double(merged.size()) > std::max(16.0, kStaleGrowth * double(moved.size()))) {
+        if (!base_built_ || base_is_old(centers, int64_t(merged.size() - moved.size()))) {
             build_base(centers);
             merged = moved;
         }
@@ -86,8 +86,8 @@ public:
 private:
     // Above this share of moved centers a full scan costs less.
     static constexpr double kFullShare = 0.7;
-    // The base index is built again when the stale centers outgrow the moved ones by this factor.
-    static constexpr double kStaleGrowth = 1.5;
+    // To put an entry of a center into an index costs as much as the scores of so many rows with a center.
+    static constexpr double kScoresOfEntry = 4;
     static constexpr int64_t kBatch = 2048;
     // Centers of more entries than this are read from memory, not from caches.
     static constexpr int64_t kLargeCenters = int64_t(2) << 20;
@@ -97,8 +97,16 @@ private:
 
     void build_base(const Centers& centers) {
         base_.build(centers, scale_, limits(), options_.n_threads);
-        stale_ = CenterIndex();
+        stale_.clear();
         base_built_ = true;
+        wasted_ = 0;
+    }
+
+    // Whether the centers that are stale, but did not move now, have cost as much as an index of all would.
+    bool base_is_old(const Centers& centers, int64_t n_stale) {
+        const double building = kScoresOfEntry * double(centers.nnz());
+        wasted_ += double(n_stale) * (double(n_rows_) + building / double(n_centers_));
+        return wasted_ > building;
     }
 
     // Whether to rule out blocks in this pass: where that is possible, and should be faster.
@@ -302,6 +310,7 @@ private:
     CenterIndex base_;        // all centers; those of stale_ are masked
     bool base_built_ = false;
     CenterIndex stale_;       // those that moved since base_ was built
+    double wasted_ = 0;       // in scores: on those of them that had not moved again
     std::vector<double> norms_;
     std::vector<ScanScratch> scratches_;
     std::optional<BlockScan> blocks_;

@@ -23,6 +23,14 @@ ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric 
 void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
                       Scratch& scratch) {
     Cluster& cluster = clusters_[k];
+    cluster.fixed_weight.add(weight);
+    cluster.weight = scales_.weight.value(cluster.fixed_weight);
+    if (cluster.features.empty()) {
+        cluster.features.assign(features.begin(), features.end());
+        cluster.sums.clear();
+        cluster.sums.append(sums);
+        return;
+    }
     // In place: what comes chunk by chunk has few features that are new.
     scratch.features.clear();
     scratch.sums.clear();
@@ -41,8 +49,6 @@ void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedS
     }
     if (vanished) FixedSums::drop_zeros(cluster.features, cluster.sums);
     if (!scratch.features.empty()) FixedSums::insert(cluster.features, cluster.sums, scratch.features, scratch.sums);
-    cluster.fixed_weight.add(weight);
-    cluster.weight = scales_.weight.value(cluster.fixed_weight);
 }
 
 UpdateStats ClusterSums::apply(const SumDeltaView& delta, double scatter, Centers& centers, int n_threads) {
@@ -62,8 +68,14 @@ UpdateStats ClusterSums::apply(const SumDeltaView& delta, double scatter, Center
 void ClusterSums::find_mean(const Cluster& cluster, Center& mean) const {
     mean.features.assign(cluster.features.begin(), cluster.features.end());
     mean.values.resize(cluster.sums.size());
-    for (size_t e = 0; e < cluster.sums.size(); ++e)
-        mean.values[e] = scales_.features[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
+    // The norm as compute_norm() has it, while the divisions take their time.
+    double norm2 = 0;
+    for (size_t e = 0; e < cluster.sums.size(); ++e) {
+        const double value = scales_.features[cluster.features[e]].value(cluster.sums[e]) / cluster.weight;
+        mean.values[e] = value;
+        norm2 += value * value;
+    }
+    mean.norm2 = norm2;
 }
 
 void ClusterSums::move_center(int64_t k, Centers& centers, UpdateStats& stats, Scratch& scratch) {
@@ -76,7 +88,6 @@ void ClusterSums::move_center(int64_t k, double weight, Center& mean, Centers& c
     cluster.weight = weight;
     cluster.explained = 0;
     if (!(cluster.weight > 0)) return;
-    mean.compute_norm();
     cluster.mean_norm2 = mean.norm2;
     if (!in_space(metric_, [&](auto space) { return space.has_place(mean.norm2); })) return;
     place(mean, cluster);

@@ -303,6 +303,7 @@ std::pair<double, Center> RowSums::sum_anew(const View& view, const Changes& mem
         mean.values.push_back(scratch.real[feature] / total);
         scratch.real[feature] = 0;
     });
+    mean.compute_norm();
     return {total, std::move(mean)};
 }
 

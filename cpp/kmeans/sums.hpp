@@ -116,7 +116,7 @@ public:
     void add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
              Scratch& scratch);
     void move_center(int64_t k, Centers& centers, UpdateStats& stats, Scratch& scratch);
-    // For sums that are not in fixed point. The mean is used up.
+    // For sums that are not in fixed point. The mean, whose norm is known, is used up.
     void move_center(int64_t k, double weight, Center& mean, Centers& centers, UpdateStats& stats);
 
     const SumScales& scales() const { return scales_; }
@@ -130,7 +130,7 @@ private:
         double mean_norm2 = 0;
         double explained = 0;  // what the center takes off the scatter
     };
-    void find_mean(const Cluster& cluster, Center& mean) const;
+    void find_mean(const Cluster& cluster, Center& mean) const;  // and its norm
     void place(Center& mean, Cluster& cluster) const;
 
     SumScales scales_;
