@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import weakref
 from typing import NamedTuple
 
 from sparsecluster.cli import main
@@ -53,12 +54,20 @@ def command(*arguments, folder=".", given=b"", **environment):
     return forked(program, given)
 
 
+def _forget_the_end():
+    """Leave what the tests have to do at their end to them; what the copy adds is its own."""
+    atexit._clear()
+    # It runs finalizers by a function of atexit, which the first of them registers.
+    weakref.finalize._registry.clear()
+    weakref.finalize._registered_with_atexit = False
+
+
 def _run(function, given, out, err):
     """Run a function as the interpreter runs a program, and never return."""
     status = 1
     try:
         signal.alarm(HANGS)
-        atexit._clear()  # of what the tests have to do at their end
+        _forget_the_end()
         os.dup2(given, 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
