@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster.formats.source import Labels, ReadError
-from sparsecluster.rows.rows import MAX_INDEX, check_structure
+from sparsecluster.rows.rows import MAX_INDEX, canonical, check_structure
 
 
 def label_columns(values: np.ndarray, n_labels: int | None) -> np.ndarray:
@@ -52,9 +52,6 @@ def indicator(indptr: np.ndarray, indices: np.ndarray, n_labels: int | None) -> 
         n_labels = int(indices.max(initial=-1)) + 1
     ones = np.ones(len(indices), dtype=np.float32)
     matrix = sp.csr_array((ones, indices, indptr), shape=(len(indptr) - 1, n_labels))
-    matrix = check_structure(matrix, "Y")
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-        matrix.data[:] = 1
+    matrix = canonical(check_structure(matrix, "Y"))
+    matrix.data[:] = 1  # also where a row names a label twice
     return matrix

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsecluster import _core
-from sparsecluster.rows.rows import LARGEST_NORM2, MAX_INDEX, check_input
+from sparsecluster.rows.rows import LARGEST_NORM2, MAX_INDEX, canonical, check_input
 from sparsecluster.storage.fields import check_array_of
 
 
@@ -17,11 +17,7 @@ def to_core(centers: Any, n_features: int | None = None) -> _core.Centers:
     # What scipy would do takes longer than all else that a small fit does with its centers.
     if type(centers) is np.ndarray and centers.ndim == 2:
         return _dense_to_core(centers, n_features)
-    is_csr = isinstance(centers, sp.csr_array) and centers.dtype == np.float64
-    matrix = centers if is_csr else sp.csr_array(centers, dtype=np.float64)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    matrix = canonical(centers, np.float64)
     return _core.Centers.from_csr(
         matrix.indptr.astype(np.int64, copy=False),
         matrix.indices.astype(np.int32, copy=False),
@@ -52,7 +48,7 @@ def from_core(centers: _core.Centers) -> sp.csr_array:
 def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
     """Starting centers from outside: an array or sparse matrix of the right shape, all finite."""
     given = check_input(given, "init")
-    given = sp.csr_array(given) if sp.issparse(given) else np.asarray(given)
+    given = given if sp.issparse(given) else np.asarray(given)
     if given.shape != (n_clusters, n_features):
         clusters_match = given.shape[:1] == (n_clusters,)
         wrong = f"features of the data {n_features}" if clusters_match else f"clusters {n_clusters}"
@@ -62,12 +58,13 @@ def check_centers(given: Any, n_clusters: int, n_features: int) -> Any:
         )
     if given.dtype.kind not in "biuf":
         raise ValueError(f"init must hold real numbers, got {given.dtype}.")
+    given = canonical(given, np.float64) if sp.issparse(given) else given
     values = given.data if sp.issparse(given) else given
     if not np.isfinite(values).all():
         raise ValueError("init contains NaN or infinity.")
     with np.errstate(over="ignore"):
         if sp.issparse(given):
-            squares = sp.csr_array(given, dtype=np.float64).power(2).sum(axis=1)
+            squares = given.power(2).sum(axis=1)
         else:
             squares = np.square(given, dtype=np.float64).sum(axis=1)
     if not np.all(squares <= LARGEST_NORM2):

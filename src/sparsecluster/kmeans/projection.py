@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sparsecluster import _core
 from sparsecluster.rows.parameters import check_name, check_number
-from sparsecluster.rows.rows import check_input
+from sparsecluster.rows.rows import canonical, check_input
 
 METHODS = ("exact", "epsilon")
 
@@ -49,10 +49,7 @@ def project_l1(v: Any, radius: float, *, method: str = "exact", epsilon: float =
             raise ValueError(f"{name} must be finite, got {value!r}.")
     v = check_input(v, "v")
     if sp.issparse(v):
-        rows = sp.csr_array(v)
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
+        rows = canonical(v)
         values, bounds = rows.data.astype(np.float64), rows.indptr
     else:
         projected = np.array(v, dtype=np.float64, order="C")

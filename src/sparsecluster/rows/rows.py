@@ -228,6 +228,20 @@ def as_rows(
     return Rows(matrix, core, provenance=provenance)
 
 
+def canonical(matrix: Any, dtype: Any = None) -> sp.csr_array:
+    """A sparse matrix in CSR, where a row has each column once, in ascending order.
+
+    What was given stays as it is: arrays are shared with it only where nothing has to change, even
+    where scipy would share indices and convert values.
+    """
+    as_it_is = isinstance(matrix, sp.csr_array) and dtype in (None, matrix.dtype)
+    rows = matrix if as_it_is else sp.csr_array(matrix, dtype=dtype)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
 def core_rows(matrix: Any, *, chunk_bytes: int = 0, n_columns: int | None = None) -> _core.Rows:
     """The view of a matrix in the core, not inspected yet; streamed in chunks of this size."""
     if not sp.issparse(matrix):

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from sparsecluster.rows.errors import SparseClusterError
 from sparsecluster.rows.resources import quantity
-from sparsecluster.rows.rows import Rows
+from sparsecluster.rows.rows import Rows, canonical
 from sparsecluster.storage.atomic import atomic_file
 from sparsecluster.storage.tensors import NONSENSE, Packer, TensorFile, unpack, write_tensors
 
@@ -267,8 +267,7 @@ def _described(name: str, value: Any) -> Any:
     if isinstance(value, np.random.RandomState):
         return _described(name, value.get_state(legacy=False))
     if sp.issparse(value):
-        matrix = sp.csr_array(value)
-        matrix.sum_duplicates()
+        matrix = canonical(value)
         parts = (matrix.indptr, matrix.indices, matrix.data)
         return [list(matrix.shape), *(_crc(part) for part in parts)]
     if isinstance(value, np.ndarray | list | tuple):
