@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
-from support.marks import LEVELS
-
-from sparsecluster import KMeans
+from support.levels import AVAILABLE, LEVELS
 
 # Nothing depends on how fast the machine is, or on what else it does.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,26 +18,6 @@ settings.load_profile("any speed")
 def same_numbers_each_run():
     """Start NumPy's own generator, which random_state=None draws from, at the same place."""
     np.random.seed(0)  # noqa: NPY002 - it is that generator which scikit-learn takes
-
-
-def has_level(level):
-    """Whether a fit runs at this SIMD level: a RuntimeError says where it cannot."""
-    before = os.environ.get("SPARSECLUSTER_SIMD")
-    os.environ["SPARSECLUSTER_SIMD"] = level
-    try:
-        KMeans(1).fit(np.eye(2))
-    except RuntimeError as error:
-        if "does not have" not in str(error):
-            raise
-        return False
-    finally:
-        os.environ.pop("SPARSECLUSTER_SIMD")
-        if before is not None:
-            os.environ["SPARSECLUSTER_SIMD"] = before
-    return True
-
-
-AVAILABLE = {level: has_level(level) for level in LEVELS}
 
 
 @pytest.fixture(params=LEVELS)

@@ -13,7 +13,6 @@ namespace sparsecluster {
 namespace {
 
 constexpr double kMostChanged = 0.7;  // of the clusters: where more changed, rows look at all of them
-constexpr double kRounding = 1e-14;   // of the terms that a score is made of, in float64
 
 bool same(const Center& one, const Center& other) {
     return one.features == other.features && one.values == other.values;
@@ -24,7 +23,7 @@ bool same(const Center& one, const Center& other) {
 void NeighborTrack::update(const Centers& centers, const double* spreads, const int32_t* labels, int n_threads) {
     const int64_t n = rows_.n_rows();
     if (scale_ == 0) scale_ = common_scale(rows_, centers);
-    const bool few = takes_few(centers, spreads);
+    const bool few = note_changes(centers, spreads);
     known_ = false;  // where this is interrupted
     take(centers, spreads);
     if (few) {
@@ -47,14 +46,14 @@ void NeighborTrack::update(const Centers& centers, const double* spreads, const 
 }
 
 // Notes which clusters are others than those that are known; answers whether there are some, but few.
-bool NeighborTrack::takes_few(const Centers& centers, const double* spreads) {
+bool NeighborTrack::note_changes(const Centers& centers, const double* spreads) {
     const int64_t n_known = centers_.size(), n_centers = centers.size();
     if (!known_ || n_centers < n_known) return false;
     changed_.assign(n_centers, 1);
     for (int64_t k = 0; k < n_known; ++k) {
         changed_[k] = !same(centers.items[k], centers_.items[k]);
         for (int64_t m = 0; m < n_measures(); ++m)
-            changed_[k] |= spreads[m * n_centers + k] != measures_[m].spread[k];
+            changed_[k] |= spreads[m * n_centers + k] != measures_[m].clusters.spread[k];
     }
     const int64_t n_changed = std::count(changed_.begin(), changed_.end(), 1);
     return n_changed > 0 && double(n_changed) <= kMostChanged * double(n_centers);
@@ -63,14 +62,8 @@ bool NeighborTrack::takes_few(const Centers& centers, const double* spreads) {
 void NeighborTrack::take(const Centers& centers, const double* spreads) {
     centers_ = centers;
     for (Measure& measure : measures_) {
-        measure.spread.assign(spreads, spreads + centers.size());
+        measure.clusters.set(centers, spreads);
         spreads += centers.size();
-        measure.half.resize(centers.size());
-        measure.largest = 0;
-        for (int64_t k = 0; k < centers.size(); ++k) {
-            measure.half[k] = 0.5 * (centers.items[k].norm2 + measure.spread[k]);
-            if (measure.half[k] < INFINITY) measure.largest = std::max(measure.largest, measure.half[k]);
-        }
         measure.nearest.resize(rows_.n_rows(), -1);
         measure.distance2.resize(rows_.n_rows(), INFINITY);
         measure.others.resize(rows_.n_rows(), INFINITY);
@@ -87,11 +80,6 @@ void NeighborTrack::index(const std::vector<int32_t>* clusters, int n_threads) {
         index_.build(centers_, scale_, limits, n_threads);
     // Products alone: what is taken off depends on the measure.
     std::fill_n(index_.start.begin(), index_.n_centers, 0.0f);
-}
-
-// Bounds the error of the scores of a row; a product is no larger than the halves of the two squared norms.
-double NeighborTrack::error_of(const Measure& measure, const Scanned& scanned) const {
-    return scanned.error / (scale_ * scale_) + kRounding * (measure.largest + rows_.norm2()[scanned.row]);
 }
 
 // Answers the rows that are left in doubt.
@@ -114,12 +102,13 @@ std::vector<int64_t> NeighborTrack::scan_changed(const int32_t* labels, int n_th
 // Whether the scores of the clusters that changed, and what is known of the others, tell the nearest one.
 bool NeighborTrack::decides(Measure& measure, const Scanned& scanned, int32_t own) const {
     const int64_t i = scanned.row;
-    const double unscaled = 1 / (scale_ * scale_), error = error_of(measure, scanned);
+    const ScannedProducts row = products(scanned);
+    const double error = row.error(measure.clusters);
     double best = -INFINITY, second = -INFINITY;
     int32_t found = -1;
     for (int64_t c = 0; c < index_.n_centers; ++c) {
         const int32_t k = index_.ids[c];
-        const double score = unscaled * scanned.scores[c] - measure.half[k];
+        const double score = row.score(measure.clusters, c, k);
         if (k == own || score <= second) continue;
         second = std::min(score, best);
         if (score > best) best = score, found = k;
@@ -130,8 +119,8 @@ bool NeighborTrack::decides(Measure& measure, const Scanned& scanned, int32_t ow
     double to_beat = others;
     if (nearest >= 0 && nearest != own && !changed_[nearest]) {
         // It stayed, and so did its distance.
-        const double norm2 = rows_.norm2()[i], least = measure.distance2[i] + measure.spread[nearest];
-        const double score = 0.5 * (norm2 - least), rounding = kRounding * (norm2 + least);
+        const double norm2 = row.norm2, least = measure.distance2[i] + measure.clusters.spread[nearest];
+        const double score = 0.5 * (norm2 - least), rounding = ScannedProducts::kRounding * (norm2 + least);
         if (best + error < score - rounding) {
             others = std::max(others, best + error);
             return true;
@@ -149,44 +138,15 @@ void NeighborTrack::scan_all(const int64_t* ids, int64_t n_ids, const int32_t* l
     std::vector<std::vector<double>> scores(std::max(n_threads, 1));
     scan<true>(rows_, index_, ids, n_ids, n_threads, scratches_,
                [&](const Scanned& scanned, const auto& row, int thread) {
-                   for (Measure& measure : measures_)
-                       decide_among_all(measure, scanned, row, labels[scanned.row], scores[thread]);
+                   const int64_t i = scanned.row;
+                   for (Measure& measure : measures_) {
+                       const Neighbor found = nearest_beside(labels[i], products(scanned), row, rows_.norm2()[i],
+                                                             centers_, measure.clusters, scores[thread]);
+                       measure.nearest[i] = found.cluster;
+                       measure.others[i] = found.others;
+                       measure.unmeasured[i] = 1;
+                   }
                });
-}
-
-template <class V, class I>
-void NeighborTrack::decide_among_all(Measure& measure, const Scanned& scanned, const Row<V, I>& row, int32_t own,
-                                     std::vector<double>& scores) const {
-    const int64_t i = scanned.row, n_centers = centers_.size();
-    const double unscaled = 1 / (scale_ * scale_), error = error_of(measure, scanned);
-    scores.resize(n_centers);
-    for (int64_t k = 0; k < n_centers; ++k) scores[k] = unscaled * scanned.scores[k] - measure.half[k];
-    scores[own] = -INFINITY;
-    double best = -INFINITY;
-    for (int64_t k = 0; k < n_centers; ++k) best = std::max(best, scores[k]);
-    int32_t found = -1;
-    double least = INFINITY, others = -INFINITY;
-    for (int64_t k = 0; k < n_centers; ++k) {
-        if (scores[k] == -INFINITY || scores[k] < best - 2 * error) {
-            others = std::max(others, scores[k] + error);
-            continue;
-        }
-        const auto distance2 = [&](int64_t one) {
-            return deciding_distance2(row, rows_.norm2()[i], centers_.items[one]) + measure.spread[one];
-        };
-        if (found < 0) {
-            found = int32_t(k);
-            continue;
-        }
-        if (least == INFINITY) least = distance2(found);
-        const double next = distance2(k);
-        const int32_t farther = next < least ? found : int32_t(k);
-        if (next < least) least = next, found = int32_t(k);
-        others = std::max(others, scores[farther] + error);
-    }
-    measure.nearest[i] = found;
-    measure.others[i] = others;
-    measure.unmeasured[i] = 1;
 }
 
 // Distances to clusters that are new to a row; those to a cluster that is the nearest by the first measure, too, are known.
@@ -211,7 +171,7 @@ std::vector<double> NeighborTrack::least(int64_t m) const {
     const Measure& measure = measures_[m];
     std::vector<double> sums(measure.distance2);
     for (size_t i = 0; i < sums.size(); ++i)
-        if (measure.nearest[i] >= 0) sums[i] += measure.spread[measure.nearest[i]];
+        if (measure.nearest[i] >= 0) sums[i] += measure.clusters.spread[measure.nearest[i]];
     return sums;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/centers.hpp"
 #include "core/rows.hpp"
+#include "evaluation/nearest_cluster.hpp"
 #include "index/center_index.hpp"
 #include "index/scan.hpp"
 
@@ -32,26 +33,23 @@ public:
 
 private:
     struct Measure {
-        std::vector<double> spread;     // per center,
-        std::vector<double> half;       // what is taken off its products to make scores,
-        double largest = 0;             // and the largest of these that is finite
+        SpreadClusters clusters;
         std::vector<int32_t> nearest;   // per row, and
         std::vector<double> distance2;  // how far it is,
         std::vector<double> others;     // what no score with a cluster beside these two exceeds,
         std::vector<char> unmeasured;   // and whether the distance is to be computed
     };
 
-    bool takes_few(const Centers& centers, const double* spreads);
+    bool note_changes(const Centers& centers, const double* spreads);
     void take(const Centers& centers, const double* spreads);
     void index(const std::vector<int32_t>* clusters, int n_threads);
     std::vector<int64_t> scan_changed(const int32_t* labels, int n_threads);
     bool decides(Measure& measure, const Scanned& scanned, int32_t own) const;
     void scan_all(const int64_t* ids, int64_t n_ids, const int32_t* labels, int n_threads);
-    template <class V, class I>
-    void decide_among_all(Measure& measure, const Scanned& scanned, const Row<V, I>& row, int32_t own,
-                          std::vector<double>& scores) const;
     void measure_distances(Measure& measure, int n_threads);
-    double error_of(const Measure& measure, const Scanned& scanned) const;
+    ScannedProducts products(const Scanned& scanned) const {
+        return {scanned, 1 / (scale_ * scale_), rows_.norm2()[scanned.row]};
+    }
 
     const Rows& rows_;
     int64_t head_limit_;

@@ -79,7 +79,7 @@ public:
 
     bool grow() override {
         base_built_ = false;
-        stale_ = CenterIndex();
+        stale_.clear();
         return true;
     }
 

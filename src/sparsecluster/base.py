@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from sparsecluster.prepare.annotated import is_annotated
 from sparsecluster.prepare.entrance import enter, names_of_frame
 from sparsecluster.rows.checks import INPUT
+from sparsecluster.rows.metric import Metric
 from sparsecluster.rows.parameters import (
     By,
     Constraint,
@@ -99,6 +100,18 @@ class SparseEstimator(BaseEstimator):
         if reset:
             self._entered = found
         return rows
+
+    def _enter_points(self, X: Any, measure: Metric, zero_rows: str, *, reset: bool) -> Rows:
+        """The same as points of a metric; those of a fit are refused where all squares vanish."""
+        rows = self._enter(X, reset=reset)
+        points_of = measure.rows_to_fit if reset else measure.rows
+        return points_of(
+            rows,
+            n_threads=effective_n_threads(self.n_threads),
+            zero_rows=zero_rows,
+            # To ask how much memory is free takes longer than a small fit: only where it matters.
+            memory_limit=effective_memory_limit(self.memory_limit) if rows.in_file else 2**62,
+        )
 
     def _enter_unread(self, rows: Rows) -> None:
         """Take the columns of rows that are fitted elsewhere."""

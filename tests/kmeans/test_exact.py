@@ -12,7 +12,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from support.data import LAYOUTS, NAMES, blobs, csr, dense, problem, weights_for
-from support.marks import LEVELS, covering, slow_except
+from support.levels import LEVELS
+from support.marks import covering, slow_except
 from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import KMeans

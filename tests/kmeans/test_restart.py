@@ -42,7 +42,7 @@ def steps(loop, n):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("algorithm", ["auto", "lloyd", "hamerly", "elkan"])
+@pytest.mark.parametrize("algorithm", _core.ALGORITHMS)
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("fixed_point", [True, False])
 def test_a_restarted_loop_ends_as_a_new_one(metric, algorithm, weighted, fixed_point):

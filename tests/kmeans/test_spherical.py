@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from support.data import LAYOUTS, NAMES, csr, dense, directions, problem, weights_for
-from support.marks import LEVELS, covering
+from support.levels import LEVELS
+from support.marks import covering
 from support.oracle import cost, lloyd, nearest
 
 from sparsecluster import SphericalKMeans

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 from support.batches import quietly, stream_of
 from support.data import LAYOUTS, NAMES, csr, dense, directions, problem, weights_for
-from support.marks import LEVELS, covering, slow_except
+from support.levels import LEVELS
+from support.marks import covering, slow_except
 from support.oracle import cost, nearest
 
 from sparsecluster import MiniBatchKMeans

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from support.data import LAYOUTS, problem, weights_for
-from support.marks import LEVELS, covering
+from support.levels import LEVELS
+from support.marks import covering
 
 from sparsecluster import KMeans, kmeans_plusplus
 from sparsecluster._core import ALGORITHMS

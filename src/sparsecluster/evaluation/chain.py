@@ -72,6 +72,7 @@ class Chain:
         self._task, self._seed = task, seed
         self._measured: tuple[Link, np.ndarray] | None = None  # distances of rows to their centers
         self._compared: tuple[Link, np.ndarray] | None = None  # distances between centers
+        self._changed: tuple[Link, Link, np.ndarray] | None = None  # centers from link to link
         self._loop: Loop | None = None  # of the last run
 
     def distances(self, link: Link) -> np.ndarray:
@@ -84,7 +85,7 @@ class Chain:
             distance2 = np.asarray(_core.own_distances(rows.core, centers, labels, n_threads))
         else:
             before, known = self._measured
-            distance2, moved = known.copy(), changed_centers(before.centers, link.centers)
+            distance2, moved = known.copy(), self._changed_centers(before, link)
             some = np.flatnonzero(moved[labels] | (before.labels != labels))
             distance2[some] = _core.own_distances(
                 rows.select(some).core, centers, labels[some], n_threads
@@ -272,7 +273,7 @@ class Chain:
         distances, moved = np.empty((link.k, link.k)), np.ones(link.k, dtype=bool)
         if self._compared is not None:
             before, known = self._compared
-            moved = changed_centers(before.centers, link.centers)
+            moved = self._changed_centers(before, link)
             n_known = min(before.k, link.k)
             distances[:n_known, :n_known] = known[:n_known, :n_known]
         some = np.flatnonzero(moved)
@@ -283,6 +284,18 @@ class Chain:
             distances[some], distances[:, some] = found, found.T
         self._compared = link, distances
         return distances
+
+    def _changed_centers(self, before: Link, link: Link) -> np.ndarray:
+        """Which centers of a link are others than before, or new; known for the last two links."""
+        changed = self._changed
+        if (
+            changed is None
+            or changed[0].centers is not before.centers
+            or changed[1].centers is not link.centers
+        ):
+            changed = before, link, changed_centers(before.centers, link.centers)
+        self._changed = changed
+        return changed[2]
 
     def _merged(self, link: Link, one: int, other: int, cluster: int) -> sp.csr_array:
         """The halves of a cluster, and two others as one."""

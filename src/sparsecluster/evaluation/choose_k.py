@@ -242,7 +242,9 @@ class Search:
         self._samples = [self._sample(int(seed)) for seed in seeds[1:]]
         tasks = [task, *(self._on_sample(sample) for sample in self._samples)]
         self._chains = [Chain(one, int(seed)) for one, seed in zip(tasks, seeds, strict=True)]
-        self._neighbors = Neighbors(task.rows, task.setting.memory_limit // 4)
+        to_means = task.setting.metric.centers_are_means
+        memory_limit = task.setting.memory_limit // 4
+        self._neighbors = Neighbors(task.rows, memory_limit, to_means=to_means)
         self.state = SearchState()
         self.too_many: int | None = None  #: the K that X has too few distinct rows for
 

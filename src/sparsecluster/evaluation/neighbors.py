@@ -15,31 +15,29 @@ from sparsecluster.rows.rows import Rows
 class Neighbors:
     """What silhouettes compare a row's own cluster with; rows look at clusters that changed."""
 
-    def __init__(self, rows: Rows, memory_limit: int) -> None:
-        self._rows, self._memory_limit = rows, memory_limit
-        self._tracks: list[_core.NeighborTrack] = []
+    def __init__(self, rows: Rows, memory_limit: int, *, to_means: bool) -> None:
+        """`to_means`: distances to centers are those to means, so that one search finds both."""
+        n_measures = (2,) if to_means else (1, 1)
+        self._tracks = [_core.NeighborTrack(rows.core, n, memory_limit) for n in n_measures]
 
     def beside(self, geometry: Geometry) -> tuple[np.ndarray, np.ndarray]:
         """The least mean squared distance of each row to another cluster, and the least squared
         distance to another center."""
-        exact = geometry.means, geometry.spreads
-        simplified = simplified_clusters(geometry)
-        if simplified[0] is exact[0]:
-            (one, other) = self._update(0, geometry, *exact, simplified[1])
-            return one, other
-        (one,), (other,) = self._update(0, geometry, *exact), self._update(1, geometry, *simplified)
+        centers, spreads = simplified_clusters(geometry)
+        means, first = geometry.means, self._tracks[0]
+        if len(self._tracks) == 1:
+            assert centers is means
+            one, other = _updated(first, geometry, means, geometry.spreads, spreads)
+        else:
+            (one,) = _updated(first, geometry, means, geometry.spreads)
+            (other,) = _updated(self._tracks[1], geometry, centers, spreads)
         return one, other
 
-    def _update(
-        self, number: int, geometry: Geometry, centers: sp.csr_array, *spreads: np.ndarray
-    ) -> list[np.ndarray]:
-        while len(self._tracks) <= number:
-            track = _core.NeighborTrack(self._rows.core, len(spreads), self._memory_limit)
-            self._tracks.append(track)
-        found = self._tracks[number].update(
-            centers_.to_core(centers),
-            np.concatenate(spreads),
-            geometry.labelling.numbers,
-            geometry.n_threads,
-        )
-        return [least for _, least in found]
+
+def _updated(
+    track: _core.NeighborTrack, geometry: Geometry, centers: sp.csr_array, *spreads: np.ndarray
+) -> list[np.ndarray]:
+    """The least sums of a squared distance and a spread, for each of the spreads."""
+    labels, n_threads = geometry.labelling.numbers, geometry.n_threads
+    found = track.update(centers_.to_core(centers), np.concatenate(spreads), labels, n_threads)
+    return [least for _, least in found]

@@ -235,17 +235,7 @@ class CenterEstimator(
 
     def _points(self, X: Any, *, reset: bool = False) -> Rows:
         """The rows of X as points of the metric; with `reset` those that a fit begins with."""
-        rows = self._enter(X, reset=reset)
-        # To ask how much memory is free takes a good part of a small fit: only where it matters.
-        limit = effective_memory_limit(self.memory_limit) if rows.in_file else 2**62
-        measure = self._measure(reset=reset)
-        points_of = measure.rows_to_fit if reset else measure.rows
-        return points_of(
-            rows,
-            n_threads=effective_n_threads(self.n_threads),
-            zero_rows=self.zero_rows,
-            memory_limit=limit,
-        )
+        return self._enter_points(X, self._measure(reset=reset), self.zero_rows, reset=reset)
 
     def _rows_to_fit(self, X: Any) -> Rows:
         rows = self._points(X, reset=True)

@@ -155,8 +155,11 @@ class Loop:
     def restart(self, centers: _core.Centers, changed: Sequence[int]) -> None:
         """A new run, from the centers as they are but for some that changed, or are new at the end.
 
-        It ends as one that begins with these centers; what is known of rows and sums stays.
+        It ends as one that begins with these centers; what is known of rows and sums stays. For
+        rows in this process, in clusters of any size.
         """
+        assert self.task.remote is None
+        assert self.task.bounds is None
         shift = np.full(centers.n_clusters, np.inf)
         shift[: len(self._shift)] = self._shift
         shift[list(changed)] = np.inf

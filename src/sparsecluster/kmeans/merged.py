@@ -23,7 +23,7 @@ def merge_measured(found: Sequence[Arrays]) -> Arrays:
         "range": merge_ranges([one["range"] for one in found]),
         **{key: merge_limbs([one[key] for one in found]) for key in LIMBS},
         "n_entries": sum(one["n_entries"] for one in found),
-        "squares_vanish": any(one["squares_vanish"] for one in found),
+        "has_values": any(one["has_values"] for one in found),
     }
 
 

@@ -27,7 +27,7 @@ from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, u
 from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
 from sparsecluster.kmeans.spreads import seen_pieces, spread_pieces
-from sparsecluster.rows.checks import squares_vanish
+from sparsecluster.rows.checks import has_values
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
 from sparsecluster.storage.checkpoint import PartChecksums, checksums
@@ -83,7 +83,7 @@ class Partition:
             "weight": _core.exact_limbs(share),
             "filled_weight": _core.exact_limbs(share[filled]),
             "n_entries": int(self._rows.core.nnz),
-            "squares_vanish": squares_vanish(self._rows),
+            "has_values": has_values(self._rows),
         }
 
     def column_totals(self, range: tuple) -> tuple:

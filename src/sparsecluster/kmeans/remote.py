@@ -116,7 +116,7 @@ class RemoteRows:
         self.n_entries = measured["n_entries"]
         max_norm = measured["range"][1]
         if to_fit:
-            check_squares(max_norm, measured["squares_vanish"])
+            check_squares(max_norm, measured["has_values"])
         self.weights = check_weights(sample_weight, self.described, max_norm2=max_norm * max_norm)
         if self.weights is None:
             return measured

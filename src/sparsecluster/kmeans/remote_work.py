@@ -194,7 +194,8 @@ class RemoteWork:
     def drop(self, empty: list[int]) -> None:
         """Go on without these clusters."""
         n_clusters = len(self._sizes)
-        warn_if_fewer(n_clusters - len(empty), n_clusters)
+        if self._task.warns:
+            warn_if_fewer(n_clusters - len(empty), n_clusters)
         numbers = kept_numbers(n_clusters, empty)
         delta = self._turn("renumber", {"numbers": numbers})["delta"]
         self._delta, self._cost, self._centers = delta, None, None

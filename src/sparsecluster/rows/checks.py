@@ -62,18 +62,18 @@ def check_weights(
     return None if np.all(weights == 1) else np.ascontiguousarray(weights)
 
 
-def squares_vanish(rows: Rows) -> bool:
-    """Whether the squares of all rows are too small for float64, though not all values are zero."""
-    if rows.core.max_norm >= LEAST_NORM:
-        return False
+def has_values(rows: Rows) -> bool:
+    """Whether any value is not zero, however small."""
+    if rows.core.max_norm > 0:
+        return True
     matrix = rows.matrix
     values = matrix.data[matrix.indptr[0] : matrix.indptr[-1]] if rows.sparse else matrix
     return bool(np.any(values))
 
 
-def check_squares(max_norm: float, vanish: bool) -> None:
-    """Refuse rows by the norm of the longest, and by whether the squares of some `vanish`."""
-    if vanish and max_norm < LEAST_NORM:
+def check_squares(max_norm: float, filled: bool) -> None:
+    """Refuse rows that have values, but of which not even the longest has a square in float64."""
+    if filled and max_norm < LEAST_NORM:
         raise ValueError(
             f"Input X contains values too small to square: no row has a norm of {LEAST_NORM:g} or "
             f"more. Scale the values first."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsecluster.rows.checks import check_squares, squares_vanish
+from sparsecluster.rows.checks import check_squares, has_values
 from sparsecluster.rows.errors import counted
 from sparsecluster.rows.parameters import check_name
 from sparsecluster.rows.rows import Rows, as_rows, mapped_csr
@@ -48,9 +48,9 @@ class Metric:
         return rows
 
     def rows_to_fit(self, rows: Rows, **how: Any) -> Rows:
-        """The same for the rows of a fit, which are refused where all their squares vanish."""
+        """The same for the rows of a fit, which are refused where all squares vanish."""
         points = self.rows(rows, **how)
-        check_squares(points.core.max_norm, squares_vanish(points))
+        check_squares(points.core.max_norm, has_values(points))
         return points
 
     def centers(self, centers: Any) -> Any:

@@ -268,17 +268,8 @@ class ClusterTree(ClusterMixin, TreeForms):
         return self
 
     def _points(self, X: Any, *, reset: bool = False) -> Rows:
-        rows = self._enter(X, reset=reset)
-        # To ask how much memory is free takes longer than a small tree.
-        limit = effective_memory_limit(self.memory_limit) if rows.in_file else 2**62
         measure = metric_of(self.metric if reset else self.metric_)
-        points_of = measure.rows_to_fit if reset else measure.rows
-        return points_of(
-            rows,
-            n_threads=effective_n_threads(self.n_threads),
-            zero_rows=self.zero_rows,
-            memory_limit=limit,
-        )
+        return self._enter_points(X, measure, self.zero_rows, reset=reset)
 
     def _check_memory(self, rows: Rows) -> None:
         needed = 8 * self.branching * (rows.n_rows + 4 * min(rows.n_features, rows.core.nnz))
