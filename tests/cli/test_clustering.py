@@ -163,7 +163,10 @@ def test_options_reach_the_estimator(run, arguments, expected):
         (["--zero-rows", "first"], "--zero-rows needs --metric cosine."),
         (["--every", "5m"], "--checkpoint-every needs --checkpoint."),
         (["--checkpoint", "c", "--every", "often"], "--checkpoint-every must be a number of"),
-        (["--checkpoint", ""], "--checkpoint must be the path of a folder, got ''."),
+        (
+            ["--checkpoint", ""],
+            "Invalid value for --checkpoint: it must be the path of a folder, got ''.",
+        ),
         (["--init", "spkm++"], "--init spkm++ needs --metric cosine."),
         (["--init", "best"], "--init best is not known; it can be 'k-means++'"),
         (

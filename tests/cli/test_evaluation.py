@@ -204,7 +204,7 @@ def test_a_time_between_checkpoints_is_refused_by_its_own_name(command):
 def test_an_empty_name_of_a_checkpoint_is_refused(command):
     status, _, err = command("choose-k x.txt --most 3 --checkpoint=")
     assert status == 2
-    assert "--checkpoint must be the path of a folder, got ''." in err
+    assert "Invalid value for --checkpoint: it must be the path of a folder, got ''." in err
 
 
 def test_an_interrupted_search_says_how_it_resumes(command, monkeypatch):

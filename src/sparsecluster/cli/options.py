@@ -91,7 +91,7 @@ def checkpoint_folder(_: Any, tokens: Sequence[Token]) -> Path:
     """The folder of --checkpoint; an empty name is refused before `Path` makes "." of it."""
     from sparsecluster.storage.checkpoint import check_folder
 
-    check_folder(tokens[0].value, "--checkpoint")
+    check_folder(tokens[0].value, "it")  # after "Invalid value for --checkpoint"
     return Path(tokens[0].value)
 
 
