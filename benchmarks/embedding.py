@@ -7,7 +7,6 @@ the costs of partitions, and k-means by way of it.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,10 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import data, memory
-from .data import ROOT, Dataset
+from .data import Dataset
 from .harness import Harness
 from .options import Options
 from .plots import Panel
+from .processes import of_processes
 from .report import Report
 from .scaling import exponent
 from .summary import Ratio
@@ -143,22 +143,8 @@ def projections(options: Options, harness: Harness, report: Report) -> None:
 
 
 def measure(system: str, name: str, threads: int, timeout: float) -> dict[str, Any]:
-    command = (sys.executable, "-m", "benchmarks.embedding", system, name, str(threads))
-    try:
-        turns = [
-            json.loads(
-                subprocess.run(
-                    command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=timeout
-                ).stdout
-            )
-            for _ in range(REPEATS[system])
-        ]
-    except subprocess.TimeoutExpired:
-        return {"message": f"stopped after {timeout:.0f} s"}
-    except subprocess.CalledProcessError as error:
-        return {"message": error.stderr.strip().splitlines()[-1] if error.stderr else "failed"}
-    middle = {key: median(turn[key] for turn in turns) for key in ("seconds", "MB")}
-    return middle | {"answer": turns[0]["answer"]}
+    turns = REPEATS[system]
+    return of_processes("benchmarks.embedding", system, name, threads, turns=turns, timeout=timeout)
 
 
 def ours(X: sp.csr_matrix, threads: int) -> Any:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from . import data, known_clusters, memory
 from .data import ROOT
 from .harness import Harness
 from .options import Options
+from .processes import of_processes
 from .report import Report
 from .summary import Ratio
 
@@ -136,26 +136,10 @@ def measure(
     task: str, system: str, name: str, options: Options, harness: Harness
 ) -> dict[str, Any]:
     """The median of some processes of ours, one of theirs."""
-    command = (sys.executable, "-m", "benchmarks.evaluation", task, system, name)
-    try:
-        turns = [
-            json.loads(
-                subprocess.run(
-                    (*command, str(options.threads)), cwd=ROOT, check=True, capture_output=True,
-                    text=True, timeout=harness.timeout,
-                ).stdout
-            )
-            for _ in range(REPEATS if system == OURS else 1)
-        ]  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"message": f"stopped after {harness.timeout:.0f} s"}
-    except subprocess.CalledProcessError as error:
-        return {"message": error.stderr.strip().splitlines()[-1] if error.stderr else "failed"}
-    return {
-        "seconds": median(turn["seconds"] for turn in turns),
-        "MB": median(turn["MB"] for turn in turns),
-        "answer": turns[0]["answer"],
-    }
+    return of_processes(
+        "benchmarks.evaluation", task, system, name, options.threads,
+        turns=REPEATS if system == OURS else 1, timeout=harness.timeout,
+    )  # fmt: skip
 
 
 # --- the systems ---------------------------------------------------------------------------------

@@ -7,21 +7,19 @@ own. Every system gets unit rows in float32; a digest of the answer shows whethe
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from statistics import median
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import data, memory
-from .data import ROOT
 from .harness import Harness
 from .options import Options
+from .processes import of_processes
 from .report import Report
 from .summary import Ratio
 
@@ -68,25 +66,10 @@ def ratio(task: str, name: str, found: dict[str, dict[str, Any]]) -> list[Ratio]
 
 
 def measure(task: str, system: str, name: str, threads: int, timeout: float) -> dict[str, Any]:
-    command = (sys.executable, "-m", "benchmarks.neighbors", task, system, name, str(threads))
-    try:
-        turns = [
-            json.loads(
-                subprocess.run(
-                    command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=timeout
-                ).stdout
-            )
-            for _ in range(REPEATS if system == OURS else 1)
-        ]
-    except subprocess.TimeoutExpired:
-        return {"message": f"stopped after {timeout:.0f} s"}
-    except subprocess.CalledProcessError as error:
-        return {"message": error.stderr.strip().splitlines()[-1] if error.stderr else "failed"}
-    return {
-        "seconds": median(turn["seconds"] for turn in turns),
-        "MB": median(turn["MB"] for turn in turns),
-        "answer": turns[0]["answer"],
-    }
+    turns = REPEATS if system == OURS else 1
+    return of_processes(
+        "benchmarks.neighbors", task, system, name, threads, turns=turns, timeout=timeout
+    )
 
 
 # --- the systems ---------------------------------------------------------------------------------
