@@ -18,10 +18,10 @@ public:
     // Makes room for so many; answers whether that is new memory, whose content is undefined.
     bool reserve(int64_t count) {
         if (count <= capacity_ && data_) return false;
-        // One huge page is there sooner than many small ones, as far as the memory that it wastes is little.
-        constexpr size_t kHuge = size_t(1) << 21, kWorthOne = kHuge / 4;
+        // Below one huge page, small ones: to clear a whole one for a part of it takes longer.
+        constexpr size_t kHuge = size_t(1) << 21;
         const size_t bytes = std::max<size_t>(size_t(count) * sizeof(T), 64);
-        const size_t alignment = bytes >= kWorthOne ? kHuge : 64;
+        const size_t alignment = bytes >= kHuge ? kHuge : 64;
         const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
         data_.reset();
         capacity_ = 0;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
+#include <functional>
+#include <type_traits>
+#include <utility>
 
 #include "core/checksum.hpp"
 #include "core/parallel.hpp"
@@ -15,7 +17,7 @@ namespace sparsecluster {
 namespace {
 
 constexpr int64_t kMostRows = 1024, kEntriesOfBlock = 1 << 17;
-constexpr int kTogether = 4;  // rows whose norms are summed side by side
+constexpr int kTogether = 8;  // rows whose norms are summed side by side
 
 // Rows of a block: fewer where they are long, so that there is one for every thread.
 int64_t rows_of_block(int64_t n_rows, int64_t n_entries) {
@@ -44,24 +46,35 @@ Fault inspect_values(const Row<V, I>& row, double norm2) {
 
 double square(double value) { return value * value; }
 
-// The squared norms of `n` rows, at most four. Every sum is made in the order of the features, and waits for no other.
+// Adds the squares of some entries of N rows: every sum in the order of the features, none waits for another.
+template <int N, class V>
+void add_squares(const V* const* values, int64_t begin, int64_t end, double* sums) {
+    double own[N];
+    std::copy_n(sums, N, own);
+    for (int64_t e = begin; e < end; ++e)
+        for (int r = 0; r < N; ++r) own[r] += square(values[r][e]);
+    std::copy_n(own, N, sums);
+}
+
+// The squared norms of `n` rows, at most kTogether; as many side by side as are long enough.
 template <class V, class I>
 void sum_squares(const Matrix<V, I>& matrix, int64_t first, int64_t n, double* norms2) {
-    Row<V, I> rows[kTogether];
-    for (int64_t r = 0; r < kTogether; ++r) rows[r] = matrix.row(first + std::min(r, n - 1));
-    const auto [a, b, c, d] = std::tuple(rows[0].values, rows[1].values, rows[2].values, rows[3].values);
-    const int64_t shortest = std::min({rows[0].size, rows[1].size, rows[2].size, rows[3].size});
+    std::pair<int64_t, int> order[kTogether];  // by size, the longest first
+    for (int r = 0; r < n; ++r) order[r] = {matrix.row(first + r).size, r};
+    std::sort(order, order + n, std::greater<>());
+    const V* values[kTogether];
     double sums[kTogether] = {};
-    for (int64_t e = 0; e < shortest; ++e) {
-        sums[0] += square(a[e]);
-        sums[1] += square(b[e]);
-        sums[2] += square(c[e]);
-        sums[3] += square(d[e]);
-    }
-    for (int64_t r = 0; r < n; ++r) {
-        for (int64_t e = shortest; e < rows[r].size; ++e) sums[r] += square(rows[r].values[e]);
-        norms2[r] = sums[r];
-    }
+    for (int r = 0; r < n; ++r) values[r] = matrix.row(first + order[r].second).values;
+    int64_t done = 0;
+    auto add = [&]<int N>(std::integral_constant<int, N>) {
+        if (n < N) return;
+        add_squares<N>(values, done, order[N - 1].first, sums);
+        done = order[N - 1].first;
+    };
+    [&]<int... Fewer>(std::integer_sequence<int, Fewer...>) {
+        (add(std::integral_constant<int, kTogether - Fewer>()), ...);
+    }(std::make_integer_sequence<int, kTogether>());
+    for (int r = 0; r < n; ++r) norms2[order[r].second] = sums[r];
 }
 
 // A feature out of range is worse than a value that cannot be, and that than features out of order.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/clones.hpp"
 #include "core/exact.hpp"
 #include "core/parallel.hpp"
 
@@ -12,7 +13,19 @@ namespace {
 
 constexpr int64_t kRowsAhead = 6;  // rows that are asked for before they are needed
 constexpr int64_t kFew = 4;        // columns per entry up to which all are looked at
+constexpr int64_t kFull = 3;       // columns per entry up to which a row is spread over all of them
 constexpr double kLost = 1e-6;     // of the norms: a cost whose digits are lost in their sum
+
+// Adds a full row, in which columns that do not occur are zero: the bits are those of a sum of the entries alone.
+template <class V>
+[[gnu::always_inline]] inline void add_full_row(V* row, int64_t n, double times, double* totals) {
+    for (int64_t column = 0; column < n; ++column) totals[column] += times * double(row[column]);
+    std::fill_n(row, n, V(0));
+}
+FOR_EACH_PROCESSOR
+void add_full(float* row, int64_t n, double times, double* totals) { add_full_row(row, n, times, totals); }
+FOR_EACH_PROCESSOR
+void add_full(double* row, int64_t n, double times, double* totals) { add_full_row(row, n, times, totals); }
 
 }  // namespace
 
@@ -38,7 +51,9 @@ void NodeCenters<V>::find_one(const NodePoints<V>& points, int c, Scratch& own) 
     own.occurring.reserve(n_columns);
     double* const totals = own.totals.data();
     const int64_t per_row = points.rows.n_entries() / std::max<int64_t>(points.size(), 1);
-    const bool all = kFew * per_row * (end - first) >= n_columns;
+    const bool all = kFew * per_row * (end - first) >= n_columns, full = kFull * per_row >= n_columns;
+    if (full && int64_t(own.row.size()) < n_columns) own.row.resize(n_columns, V(0));
+    V* const spread = own.row.data();
     double weight = 0;
     for (int64_t j = first; j < end; ++j) {
         const int64_t i = members_[j];
@@ -46,6 +61,10 @@ void NodeCenters<V>::find_one(const NodePoints<V>& points, int c, Scratch& own) 
         const double times = points.weight(i);
         weight += times;
         points.rows.rows(i, 1, [&](const NodeBlock<V>& row) {
+            if (full) {
+                for (int64_t e = row.begin[0], last = row.begin[1]; e < last; ++e) spread[row.features[e]] = row.values[e];
+                return add_full(spread, n_columns, times, totals);
+            }
             for (int64_t e = row.begin[0]; e < row.begin[1]; ++e) totals[row.features[e]] += times * double(row.values[e]);
             for (int64_t e = row.begin[0]; !all && e < row.begin[1]; ++e) own.occurring.mark(row.features[e]);
         });

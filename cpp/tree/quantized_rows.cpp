@@ -24,13 +24,14 @@ constexpr int64_t kColumns = 128;                 // whose sums a thread makes a
     return int16_t(std::bit_cast<int32_t>(value + kBeside) - std::bit_cast<int32_t>(kBeside));
 }
 
+// The values are zero afterwards.
 FOR_EACH_PROCESSOR
-void quantize(const float* values, int64_t n, float scale, int16_t* out) {
-    for (int64_t at = 0; at < n; ++at) out[at] = whole(values[at] * scale);
+void quantize(float* values, int64_t n, float scale, int16_t* out) {
+    for (int64_t at = 0; at < n; ++at) out[at] = whole(values[at] * scale), values[at] = 0;
 }
 FOR_EACH_PROCESSOR
-void quantize(const double* values, int64_t n, float scale, int16_t* out) {
-    for (int64_t at = 0; at < n; ++at) out[at] = whole(float(values[at]) * scale);
+void quantize(double* values, int64_t n, float scale, int16_t* out) {
+    for (int64_t at = 0; at < n; ++at) out[at] = whole(float(values[at]) * scale), values[at] = 0;
 }
 
 // Two columns as words of two numbers per lane.
@@ -83,15 +84,15 @@ bool QuantizedRows::load(const NodePoints<V>& points) {
     kernels_ = &kernels();
     cells_.reserve(n_ * stride_), norms2_.resize(n_);
     parallel_blocks(points.rows.n_blocks(), points.n_threads, [&](int64_t index, int) {
-        static thread_local std::vector<int16_t> entries;
-        entries.resize(stride_);
+        static thread_local std::vector<V> zeros;
+        if (int64_t(zeros.size()) < stride_) zeros.resize(stride_, V(0));
+        V* const full = zeros.data();  // zero between rows
         points.rows.block(index, [&](const NodeBlock<V>& block) {
             for (int64_t i = 0; i < block.n; ++i) {
                 int16_t* const cells = cells_.get() + (block.first + i) * stride_;
-                const int64_t begin = block.begin[i], size = block.begin[i + 1] - begin;
-                quantize(block.values + begin, size, scale_, entries.data());
-                std::fill_n(cells, stride_, int16_t(0));
-                for (int64_t e = 0; e < size; ++e) cells[block.features[begin + e]] = entries[e];
+                const int64_t end = block.begin[i + 1];
+                for (int64_t e = block.begin[i]; e < end; ++e) full[block.features[e]] = block.values[e];
+                quantize(full, stride_, scale_, cells);
                 norms2_[block.first + i] = product(cells, cells, stride_);
             }
         });
