@@ -69,6 +69,8 @@ RowRange range_of(const RangeFields& fields) {
 TotalArrays totals_arrays(const ColumnTotals& totals) {
     std::vector<int64_t> count, sums;
     std::vector<double> magnitudes;
+    const size_t d = totals.columns.size();
+    count.reserve(d), magnitudes.reserve(2 * d), sums.reserve(4 * d);
     for (const ColumnTotals::Column& column : totals.columns) {
         count.push_back(column.count);
         magnitudes.insert(magnitudes.end(), {column.max_abs, column.min_abs});
