@@ -19,7 +19,6 @@ namespace sparsecluster {
 namespace {
 
 constexpr int64_t kPage = 4096;  // direct reads begin and end at pages, in the file and in memory
-constexpr int64_t kLeastBuffer = int64_t(1) << 21;  // from which on buffers are aligned that way
 
 // Memory is short where rows are read from files: what threads freed among what they keep goes back to the system.
 void give_memory_back() {
@@ -50,7 +49,7 @@ DirectFile::~DirectFile() {
 const char* DirectFile::read(int64_t begin, int64_t end, HugeBuffer<char>& buffer) {
     begin += begin_, end += begin_;
     const int64_t first = begin / kPage * kPage, last = (end + kPage - 1) / kPage * kPage;
-    buffer.reserve(std::max(last - first, kLeastBuffer));
+    buffer.reserve(std::max(last - first, kHugePage));  // from which on it is aligned to pages
     bool direct = direct_ >= 0;
     int64_t at = first;
     while (at < end) {

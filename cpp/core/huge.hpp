@@ -12,14 +12,16 @@
 
 namespace sparsecluster {
 
+constexpr int64_t kHugePage = int64_t(1) << 21;
+
+// Aligned to huge pages from the size of one on. Below that small pages are there sooner: a whole huge one would be cleared.
 template <class T>
 class HugeBuffer {
 public:
     // Makes room for so many; answers whether that is new memory, whose content is undefined.
     bool reserve(int64_t count) {
         if (count <= capacity_ && data_) return false;
-        // Below one huge page, small ones: to clear a whole one for a part of it takes longer.
-        constexpr size_t kHuge = size_t(1) << 21;
+        constexpr auto kHuge = size_t(kHugePage);
         const size_t bytes = std::max<size_t>(size_t(count) * sizeof(T), 64);
         const size_t alignment = bytes >= kHuge ? kHuge : 64;
         const size_t rounded = (bytes + alignment - 1) / alignment * alignment;

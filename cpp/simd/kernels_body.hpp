@@ -338,29 +338,8 @@ inline Mask madd(Mask a, Mask b) {
 #endif
 }
 
-// Adds the products of two 16-bit numbers each. Fused, one instruction does both, for processors that have it; the sums are the
-// same.
-template <bool kFused>
-inline void add_products(Mask& sum, Mask a, Mask b) {
-#if defined(__AVX512BW__) && LANES == 16
-    if constexpr (kFused) {
-        __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
-        return;
-    }
-#endif
-    sum += madd(a, b);
-}
-
-bool products_are_fused() {
-#if defined(__AVX512BW__) && LANES == 16
-    return __builtin_cpu_supports("avx512vnni");
-#else
-    return false;
-#endif
-}
-
 // Several rows at a time share what is read of the table.
-template <int kRows, bool kFused>
+template <int kRows>
 void pair_rows(const int16_t* rows, int64_t stride, int64_t n_pairs, const int16_t* table, int64_t lanes, int32_t* sums) {
     constexpr int kVectors = kProductLanes / LANES;
     typedef int32_t Word __attribute__((aligned(2), may_alias));
@@ -376,7 +355,7 @@ void pair_rows(const int16_t* rows, int64_t stride, int64_t n_pairs, const int16
             for (int r = 0; r < kRows; ++r) {
                 const Mask pair = *reinterpret_cast<const Word*>(rows + r * stride + p * 2) - Mask{};
 #pragma GCC unroll 4
-                for (int v = 0; v < kVectors; ++v) add_products<kFused>(sum[r][v], pair, centers[v]);
+                for (int v = 0; v < kVectors; ++v) sum[r][v] += madd(pair, centers[v]);
             }
         }
 #pragma GCC unroll 8
@@ -387,20 +366,13 @@ void pair_rows(const int16_t* rows, int64_t stride, int64_t n_pairs, const int16
     }
 }
 
-template <bool kFused>
-void all_pair_products(const int16_t* rows, int64_t stride, int64_t n_rows, int64_t n_pairs, const int16_t* table,
-                       int64_t lanes, int32_t* sums) {
+void pair_products(const int16_t* rows, int64_t stride, int64_t n_rows, int64_t n_pairs, const int16_t* table,
+                   int64_t lanes, int32_t* sums) {
     constexpr int kRows = LANES / 2;  // so that sums of eight vectors stay in registers
     int64_t r = 0;
     for (; r + kRows <= n_rows; r += kRows)
-        pair_rows<kRows, kFused>(rows + r * stride, stride, n_pairs, table, lanes, sums + r * lanes);
-    for (; r < n_rows; ++r) pair_rows<1, kFused>(rows + r * stride, stride, n_pairs, table, lanes, sums + r * lanes);
-}
-
-void pair_products(const int16_t* rows, int64_t stride, int64_t n_rows, int64_t n_pairs, const int16_t* table,
-                   int64_t lanes, int32_t* sums) {
-    const auto work = products_are_fused() ? all_pair_products<true> : all_pair_products<false>;
-    work(rows, stride, n_rows, n_pairs, table, lanes, sums);
+        pair_rows<kRows>(rows + r * stride, stride, n_pairs, table, lanes, sums + r * lanes);
+    for (; r < n_rows; ++r) pair_rows<1>(rows + r * stride, stride, n_pairs, table, lanes, sums + r * lanes);
 }
 
 }  // namespace

@@ -16,11 +16,11 @@ constexpr int64_t kFew = 4;        // columns per entry up to which all are look
 constexpr int64_t kFull = 3;       // columns per entry up to which a row is spread over all of them
 constexpr double kLost = 1e-6;     // of the norms: a cost whose digits are lost in their sum
 
-// Adds a full row, in which columns that do not occur are zero: the bits are those of a sum of the entries alone.
+// Adds a full row, in which columns that do not occur are zero: the bits are those of a sum of the entries alone. The row is
+// zero afterwards.
 template <class V>
 [[gnu::always_inline]] inline void add_full_row(V* row, int64_t n, double times, double* totals) {
-    for (int64_t column = 0; column < n; ++column) totals[column] += times * double(row[column]);
-    std::fill_n(row, n, V(0));
+    for (int64_t column = 0; column < n; ++column) totals[column] += times * double(row[column]), row[column] = 0;
 }
 FOR_EACH_PROCESSOR
 void add_full(float* row, int64_t n, double times, double* totals) { add_full_row(row, n, times, totals); }

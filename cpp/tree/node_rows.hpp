@@ -47,14 +47,13 @@ public:
         rows_ = &rows, ids_ = ids, n_ = n;
         with_matrix(
             [&](const auto& matrix) {
-                n_entries_ = 0;
+                n_entries_ = 0, n_columns_ = matrix.n_features;
                 for (int64_t i = 0; i < n; ++i) n_entries_ += matrix.row(ids[i]).size;
-                const bool large = n_entries_ > kMostCopied && n_entries_ >= matrix.n_features;
-                renumbered_ = n_entries_ < kFullColumns * matrix.n_features;
-                in_place_ = (large || !renumbered_) && stands_in_place(matrix);
-                copied_ = !in_place_ && !large;
-                n_columns_ = matrix.n_features;
-                if (copied_ && renumbered_)
+                in_place_ = (large() || full()) && stands_in_place(matrix);
+                if (!in_place_ && (large() || full())) count(matrix, n_threads);
+                copied_ = !in_place_ && !large();
+                renumbered_ = copied_ && !full();
+                if (renumbered_)
                     copy(matrix);
                 else if (copied_)
                     copy_as_it_is(matrix, n_threads);
@@ -62,22 +61,13 @@ public:
     }
 
     int64_t size() const { return n_; }
-    int64_t n_entries() const { return n_entries_; }
+    int64_t n_entries() const { return n_entries_; }  // that are not zero
     int64_t n_columns() const { return n_columns_; }
     int64_t n_features() const { return rows_->n_features(); }  // columns of the matrix
     int64_t n_declared() const { return rows_->n_columns(); }   // and with those that are left out there
-    int64_t n_nonzero() const {
-        if (copied_) return begin_[n_];
-        if (in_place_) return n_entries_;
-        int64_t found = 0;
-        with_matrix([&](const auto& matrix) {
-            for (int64_t i = 0; i < n_; ++i) found += sparsecluster::n_nonzero(matrix.row(ids_[i]));
-        });
-        return found;
-    }
-    int32_t column(int64_t local) const { return copied_ && renumbered_ ? columns_[local] : int32_t(local); }
+    int32_t column(int64_t local) const { return renumbered_ ? columns_[local] : int32_t(local); }
     // Of a column that occurs.
-    int32_t local(int32_t column) const { return copied_ && renumbered_ ? numbers_[column] : column; }
+    int32_t local(int32_t column) const { return renumbered_ ? numbers_[column] : column; }
     // Ascending: the columns of the matrix that local ones stand for.
     std::vector<int32_t> columns() const {
         std::vector<int32_t> all(n_columns_);
@@ -126,6 +116,10 @@ public:
     }
 
 private:
+    // How columns are numbered decides where sums are rounded, so it follows what the rows hold, not how they are stored.
+    bool large() const { return n_entries_ > kMostCopied && n_entries_ >= rows_->n_features(); }
+    bool full() const { return n_entries_ >= kFullColumns * n_declared(); }
+
     template <class Work>
     void with_matrix(const Work& work) const {
         std::visit(
@@ -186,13 +180,14 @@ private:
             numbers_[column] = int32_t(columns_.size());
             columns_.push_back(int32_t(column));
         });
-        n_columns_ = int64_t(columns_.size());
+        n_entries_ = at, n_columns_ = int64_t(columns_.size());
         const int32_t* const numbers = numbers_.data();
         for (int64_t e = 0; e < at; ++e) features[e] = numbers[features[e]];
     }
 
+    // Where rows begin when zeros are left out.
     template <class I>
-    void copy_as_it_is(const Matrix<V, I>& matrix, int n_threads) {
+    void count(const Matrix<V, I>& matrix, int n_threads) {
         begin_.resize(n_ + 1);
         begin_[0] = 0;
         parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
@@ -200,7 +195,13 @@ private:
                 begin_[i + 1] = sparsecluster::n_nonzero(matrix.row(ids_[i]));
         });
         for (int64_t i = 0; i < n_; ++i) begin_[i + 1] += begin_[i];
-        features_.reserve(begin_[n_]), values_.reserve(begin_[n_]);
+        n_entries_ = begin_[n_];
+    }
+
+    // After the count.
+    template <class I>
+    void copy_as_it_is(const Matrix<V, I>& matrix, int n_threads) {
+        features_.reserve(n_entries_), values_.reserve(n_entries_);
         parallel_blocks(n_blocks(), n_threads, [&](int64_t block, int) {
             for (int64_t i = block * kBlock; i < std::min(n_, (block + 1) * kBlock); ++i) {
                 const auto row = matrix.row(ids_[i]);

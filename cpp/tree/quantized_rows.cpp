@@ -71,10 +71,8 @@ template <class V>
 bool QuantizedRows::load(const NodePoints<V>& points) {
     n_ = points.size(), n_columns_ = points.rows.n_columns(), stride_ = (n_columns_ + 1) / 2 * 2;
     summed_.clear();
-    // By what the matrix holds, not by how: zeros that are stored and columns that are left out do not count.
     const int64_t n_cells = n_ * points.rows.n_declared();
-    if (!points.weights.empty() || n_ > kMostRows || n_cells > kMostCells ||
-        n_cells > kCellsPerEntry * points.rows.n_entries() || n_cells > kCellsPerEntry * points.rows.n_nonzero())
+    if (!points.weights.empty() || n_ > kMostRows || n_cells > kMostCells || n_cells > kCellsPerEntry * points.rows.n_entries())
         return false;
     double most = 0;
     for (int64_t i = 0; i < n_; ++i) most = std::max(most, points.rows.norm2(i));
@@ -84,15 +82,13 @@ bool QuantizedRows::load(const NodePoints<V>& points) {
     kernels_ = &kernels();
     cells_.reserve(n_ * stride_), norms2_.resize(n_);
     parallel_blocks(points.rows.n_blocks(), points.n_threads, [&](int64_t index, int) {
-        static thread_local std::vector<V> zeros;
-        if (int64_t(zeros.size()) < stride_) zeros.resize(stride_, V(0));
-        V* const full = zeros.data();  // zero between rows
+        std::vector<V> full(stride_, V(0));  // zero between rows
         points.rows.block(index, [&](const NodeBlock<V>& block) {
             for (int64_t i = 0; i < block.n; ++i) {
                 int16_t* const cells = cells_.get() + (block.first + i) * stride_;
                 const int64_t end = block.begin[i + 1];
                 for (int64_t e = block.begin[i]; e < end; ++e) full[block.features[e]] = block.values[e];
-                quantize(full, stride_, scale_, cells);
+                quantize(full.data(), stride_, scale_, cells);
                 norms2_[block.first + i] = product(cells, cells, stride_);
             }
         });

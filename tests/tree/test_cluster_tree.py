@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from support.compare import same
 from support.data import directions
 from support.trees import X, assert_bounds_kept, best_total
@@ -139,18 +140,32 @@ def test_balanced_trees_do_not_depend_on_the_unit_of_the_values(size, weighted):
     assert costs[1] < 1.1 * costs[0]
 
 
-@pytest.mark.parametrize("density", [0.15, 0.2, 0.3, 0.6])
-def test_trees_of_dense_and_sparse_rows_are_the_same(density):
-    rng = np.random.default_rng(1)
-    X = rng.random((600, 64)) * (rng.random((600, 64)) < density)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize(("balanced", "branching"), [(True, 4), (True, 16), (False, 16)])
+@pytest.mark.parametrize(
+    ("shape", "density", "seed"),
+    [((600, 64), density, 1) for density in (0.15, 0.2, 0.3, 0.6)]
+    + [((40, 100), 0.02, 1), ((2000, 30), 0.02, 1), ((3000, 64), 0.02, 4), ((3000, 64), 0.02, 5)],
+)
+def test_trees_of_dense_and_sparse_rows_are_the_same_to_the_bit(
+    shape, density, seed, balanced, branching, metric
+):
+    rng = np.random.default_rng(seed)
+    X = rng.random(shape) * (rng.random(shape) < density)
     stored_zeros = sp.csr_array(np.ones_like(X))
     stored_zeros.data[:] = X.ravel()
-    found = [
-        ClusterTree(branching=4, max_leaf_size=40, random_state=0).fit(rows).labels_
-        for rows in (X, sp.csr_array(X), stored_zeros)
-    ]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+    model = ClusterTree(
+        branching=branching,
+        max_leaf_size=shape[0] // 15,
+        metric=metric,
+        balanced=balanced,
+        random_state=0,
+    )
+    tree, *others = (clone(model).fit(rows) for rows in (X, sp.csr_array(X), stored_zeros))
+    for other in others:
+        np.testing.assert_array_equal(tree.labels_, other.labels_)
+        np.testing.assert_array_equal(tree.node_costs_, other.node_costs_)
+        np.testing.assert_array_equal(tree.node_centers_, other.node_centers_.toarray())
 
 
 def test_columns_that_sum_to_zero_are_not_in_the_root():
