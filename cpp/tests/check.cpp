@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -53,6 +54,40 @@ void check_inspection(const Table& table, const Rows& rows, const Finding& findi
         same &= close(rows.norm2()[i], norm2, norm2);
     }
     check(same, "norms differ");
+}
+
+// Norms are sums in the order of the features, to the bit, of any number of rows that are as unlike as can be.
+template <class V>
+void check_norms() {
+    context = "norms";
+    std::mt19937 random(5);
+    std::uniform_real_distribution<V> value(-1, 1);
+    for (int64_t n = 1; n <= 17; ++n) {
+        std::vector<int64_t> indptr{0};
+        for (int64_t i = 0; i < n; ++i) indptr.push_back(indptr.back() + int64_t(random() % 3 == 0 ? random() % 90 : random() % 7));
+        std::vector<int32_t> features;
+        for (int64_t i = 0; i < n; ++i)
+            for (int64_t e = indptr[i]; e < indptr[i + 1]; ++e) features.push_back(int32_t(e - indptr[i]));
+        std::vector<V> values(features.size());
+        for (V& one : values) one = value(random);
+        const auto matrix = [&] { return Matrix<V, int32_t>{n, 90, indptr.data(), features.data(), values.data()}; };
+        Rows rows(matrix());
+        check(rows.inspect(2).fault == Fault::none, "inspection finds a fault in good rows");
+        bool same = true;
+        for (int64_t i = 0; i < n; ++i) {
+            double sum = 0;
+            for (int64_t e = indptr[i]; e < indptr[i + 1]; ++e) sum += double(values[e]) * double(values[e]);
+            same &= rows.norm2()[i] == sum;
+        }
+        check(same, "norms are not sums in the order of the features");
+        // The first row with a fault is the one that is named.
+        for (int64_t i = n - 1; i >= 0; --i) {
+            if (indptr[i] == indptr[i + 1]) continue;
+            values[indptr[i + 1] - 1] = std::numeric_limits<V>::quiet_NaN();
+            const Finding finding = Rows(matrix()).inspect(1);
+            check(finding.fault == Fault::not_finite && finding.row == i, "another row than that with a NaN is named");
+        }
+    }
 }
 
 void check_columns(const Table& table, const ColumnStats& columns, const double* weights) {
@@ -358,6 +393,8 @@ int main() {
         {"one column", 50, 1, 3, 0.8},
         {"no entries", 20, 5, 3, 0.0},
     };
+    check_norms<float>();
+    check_norms<double>();
     int n_levels = 0;
     std::string levels, widest;
     for (const char* level : {"base", "wide", "avx2", "avx512"}) {
@@ -376,6 +413,7 @@ int main() {
         check_minibatch(level);
         check_neighbors(level);
         check_sizes(level);
+        check_pair_products(level);
     }
     setenv("SPARSECLUSTER_SIMD", widest.c_str(), 1);
     check_faults();

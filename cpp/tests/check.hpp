@@ -22,7 +22,7 @@ inline std::string context;
 
 void check(bool holds, const char* what);
 
-// Each in a file of its name; with the kernels at this level, and without any.
+// Each in a file of its name, products of pairs with the trees; with the kernels at this level, and without any.
 void check_nested(const char* level);
 void check_minibatch(const char* level);
 void check_neighbors(const char* level);
@@ -30,6 +30,7 @@ void check_embedding();
 void check_parts();
 void check_evaluation();
 void check_sizes(const char* level);
+void check_pair_products(const char* level);
 void check_faults();
 void check_files();
 void check_hierarchy();

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "simd/kernels.hpp"
 #include "sizes/balanced_assign.hpp"
 #include "tests/check.hpp"
 #include "tree/column_marks.hpp"
@@ -254,6 +256,34 @@ void check_unlike_rows() {
 }
 
 }  // namespace
+
+// Sums of 16-bit products against plain ones, with all signs, the largest numbers, and nothing written beyond the last.
+void check_pair_products(const char* level) {
+    context = std::string("pair products, ") + level;
+    constexpr int32_t kGuard = 0x5a5a5a5a;
+    std::mt19937 random(3);
+    for (const int64_t n_rows : {1, 2, 7, 8, 9, 16, 33})
+        for (const int64_t n_pairs : {1, 2, 5, 32})
+            for (const int64_t lanes : {kProductLanes, 2 * kProductLanes}) {
+                const int64_t stride = 2 * n_pairs + 2 * (n_rows % 2);
+                const int most = n_pairs == 1 ? 32760 : 32760 / int(n_pairs);
+                std::uniform_int_distribution<int> value(-most, most);
+                std::vector<int16_t> rows(n_rows * stride), table(2 * n_pairs * lanes);
+                for (int16_t& one : rows) one = int16_t(random() % 4 == 0 ? (random() % 2 ? most : -most) : value(random));
+                for (int16_t& one : table) one = int16_t(random() % 4 == 0 ? (random() % 2 ? most : -most) : value(random));
+                std::vector<int32_t> sums(n_rows * lanes + 1, kGuard);
+                kernels().pair_products(rows.data(), stride, n_rows, n_pairs, table.data(), lanes, sums.data());
+                bool same = sums.back() == kGuard;
+                for (int64_t r = 0; r < n_rows; ++r)
+                    for (int64_t c = 0; c < lanes; ++c) {
+                        int64_t sum = 0;
+                        for (int64_t p = 0; p < 2 * n_pairs; ++p)
+                            sum += int64_t(rows[r * stride + p]) * table[(p / 2 * lanes + c) * 2 + p % 2];
+                        same &= sums[r * lanes + c] == sum;
+                    }
+                check(same, "products of pairs differ");
+            }
+}
 
 void check_tree() {
     check_unlike_rows();
