@@ -9,6 +9,8 @@ namespace sparsecluster {
 
 namespace {
 
+struct PySums;
+
 // Assigner and Sums hold references to their rows, so they keep the Python object alive.
 struct PyAssigner {
     PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit,
@@ -18,7 +20,9 @@ struct PyAssigner {
         assigner = algorithm_named(algorithm).make(this->rows, options);
     }
 
-    AssignStats assign(const Centers& centers, In<double> shift, InOut<int32_t> labels) {
+    AssignStats assign(const Centers& centers, In<double> shift, InOut<int32_t> labels, PySums* sums);
+
+    AssignStats assign_by(const Centers& centers, In<double> shift, InOut<int32_t> labels, Sums* sums) {
         const auto n_rows = int64_t(labels.size());
         require(n_known <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
         require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
@@ -34,6 +38,7 @@ struct PyAssigner {
         const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
         const GilReleased released;
         TeamScope team(n_threads);
+        const auto follower = sums ? sums->follow(labels.data(), n_rows, n_threads) : nullptr;
         return assigner->assign(centers, moved_by, labels.data(), n_rows);
     }
 
@@ -94,6 +99,14 @@ struct PySums {
     Weights weights;
     Sums sums;
 };
+
+// `sums`: those of the labels, which may take them on the way, where rows are streamed.
+AssignStats PyAssigner::assign(const Centers& centers, In<double> shift, InOut<int32_t> labels, PySums* sums) {
+    if (sums)
+        require(&sums->rows == &rows && sums->sums.size() == centers.size() && sums->sums.n_rows() <= int64_t(labels.size()),
+                "sums of other rows or centers");
+    return assign_by(centers, shift, labels, sums ? &sums->sums : nullptr);
+}
 
 // A delta as arrays, which travel: rows that moved; per cluster where it begins; features; the coarse and the fine parts
 // of their sums, the latter empty where all are zero; and of the weights of the clusters, in turns.
@@ -233,7 +246,7 @@ void bind_kmeans(nb::module_& m) {
     nb::class_<PyAssigner>(m, "Assigner")
         .def(nb::init<const PyRows&, const std::string&, int, int64_t, const std::string&>(), "rows"_a,
              "algorithm"_a, "n_threads"_a, "head_limit"_a, "metric"_a, nb::keep_alive<1, 2>())
-        .def("assign", &PyAssigner::assign, "centers"_a, "shift"_a, "labels"_a.noconvert())
+        .def("assign", &PyAssigner::assign, "centers"_a, "shift"_a, "labels"_a.noconvert(), "sums"_a = nb::none())
         .def("forget", [](PyAssigner& self, int64_t i) {
             require(i >= 0 && i < self.rows.n_rows(), "no such row");
             self.assigner->forget(i);

@@ -89,6 +89,8 @@ Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double norm2) {
 
 }  // namespace
 
+thread_local const ChunkFollower* ChunkFollower::now_ = nullptr;
+
 double scale_for(double norm) {
     if (norm <= 0) return 0x1p1000;
     constexpr int kRoom = 50;          // squares stay far below the largest float

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,6 +72,28 @@ struct Finding {
 // do not overflow, and those of vectors that are shorter by twenty digits do not vanish.
 double scale_for(double norm);
 
+class Rows;
+
+// As long as it exists, it is shown the chunks of streamed rows that passes of its thread have read, each when the pass is done
+// with it: what else is to be done with these rows need not read them again.
+class ChunkFollower {
+public:
+    using Visit = std::function<void(const AnyMatrix& view, int64_t begin, int64_t end)>;  // as Rows::in_chunks has them
+
+    ChunkFollower(const Rows& rows, Visit visit) : rows_(rows), visit_(std::move(visit)), outer_(std::exchange(now_, this)) {}
+    ~ChunkFollower() { now_ = outer_; }
+    ChunkFollower(const ChunkFollower&) = delete;
+    ChunkFollower& operator=(const ChunkFollower&) = delete;
+
+private:
+    friend class Rows;
+    static thread_local const ChunkFollower* now_;
+
+    const Rows& rows_;
+    Visit visit_;
+    const ChunkFollower* outer_;
+};
+
 // A matrix that passed inspection, with what every kernel wants to know about its rows. Nothing of it changes after
 // that. The arrays behind the view belong to the caller and must outlive it.
 class Rows {
@@ -126,6 +149,12 @@ public:
     double scale() const { return scale_; }  // scale_for(max_norm)
 
 private:
+    template <class View>
+    void show(const View& chunk, int64_t begin, int64_t end) const {
+        const ChunkFollower* const follower = ChunkFollower::now_;
+        if (follower && &follower->rows_ == this) follower->visit_(chunk, begin, end);
+    }
+
     AnyMatrix matrix_;
     int64_t chunk_bytes_, n_columns_;
     std::shared_ptr<EntryFiles> files_;
@@ -166,6 +195,7 @@ void Rows::in_chunks(int64_t n, const Work& work, const Wanted& wanted) const {
                     will_need(begin, ends[c]);
                 }
                 work(chunk, begin, ends[c]);
+                if (read[c]) show(chunk, begin, ends[c]);
             }
         },
         matrix_);

@@ -94,7 +94,13 @@ void RowSums::resize(int64_t n_clusters) {
 
 void RowSums::assume(const int32_t* labels, int64_t n_rows) { labels_.assign(labels, labels + n_rows); }
 
-RowSums::Changes RowSums::take_changes(const int32_t* labels, int64_t begin, int64_t end, int64_t& moved) {
+static int64_t n_unlike(const int32_t* labels, const std::vector<int32_t>& others) {
+    int64_t n = 0;
+    for (size_t i = 0; i < others.size(); ++i) n += labels[i] != others[i];
+    return n;
+}
+
+RowSums::Changes RowSums::take_changes(const int32_t* labels, int64_t begin, int64_t end) {
     auto visit_changes = [&](const auto& note) {
         for (int64_t i = begin; i < end; ++i) {
             if (labels[i] == labels_[i]) continue;
@@ -103,7 +109,6 @@ RowSums::Changes RowSums::take_changes(const int32_t* labels, int64_t begin, int
         }
     };
     Changes changes = group_ids(n_clusters_, visit_changes);
-    for (int64_t i = begin; i < end; ++i) moved += labels[i] != labels_[i];
     std::copy(labels + begin, labels + end, labels_.begin() + begin);
     return changes;
 }
@@ -245,11 +250,12 @@ void RowSums::add_up(const View& view, const Changes& changes, const SumScales& 
 SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads) {
     SumDelta delta;
     labels_.resize(n_rows, -1);
+    delta.moved = n_unlike(labels, labels_);
     std::vector<std::vector<int32_t>> features(n_clusters_);
     std::vector<FixedSums> sums(n_clusters_);
     delta.weights.resize(n_clusters_);
     in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
-        const Changes changes = take_changes(labels, begin, end, delta.moved);
+        const Changes changes = take_changes(labels, begin, end);
         will_need(changes, begin, end);
         add_up(view, changes, scales, n_threads, [&](int64_t k, bool changed, Scratch& scratch) {
             if (!changed) return;
@@ -315,31 +321,54 @@ void Sums::restart(int64_t n_clusters) {
     }
     rows_.resize(n_clusters);
     clusters_.resize(n_clusters);
-    restarted_ = true;
+    to_be_moved_.assign(n_clusters, 1);
+    updated_.clear();
+}
+
+template <class View, class Then>
+void Sums::add_chunk(const View& view, const int32_t* labels, int64_t begin, int64_t end, bool read, int n_threads,
+                     const Then& then) {
+    const RowSums::Changes changes = rows_.take_changes(labels, begin, end);
+    if (!read) rows_.will_need(changes, begin, end);
+    rows_.add_up(view, changes, clusters_.scales(), n_threads, [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
+        if (changed) {
+            to_be_moved_[k] = 1;
+            clusters_.add(k, scratch.features, scratch.sums.view(), scratch.weight, scratch.merging);
+        }
+        then(k, scratch);
+    });
+}
+
+std::unique_ptr<ChunkFollower> Sums::follow(const int32_t* labels, int64_t n_rows, int n_threads) {
+    if (!rows_.rows_.streamed() || !clusters_.scales().fixed_point) return nullptr;
+    rows_.take_new_rows(n_rows);
+    if (updated_.empty()) updated_ = rows_.labels_;
+    updated_.resize(n_rows, -1);
+    return std::make_unique<ChunkFollower>(rows_.rows_, [=, this](const AnyMatrix& view, int64_t begin, int64_t end) {
+        std::visit(
+            [&](const auto& chunk) {
+                add_chunk(chunk, labels, begin, std::min(end, n_rows), true, n_threads, [](int64_t, RowSums::Scratch&) {});
+            },
+            view);
+    });
 }
 
 UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads) {
     UpdateStats stats;
     stats.shift.assign(size(), 0.0);
     rows_.take_new_rows(n_rows);
+    stats.moved = n_unlike(labels, updated_.empty() ? rows_.labels_ : updated_);
     if (clusters_.scales().fixed_point) {
-        std::vector<char> to_be_moved(size(), restarted_);
         rows_.in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
-            const RowSums::Changes changes = rows_.take_changes(labels, begin, end, stats.moved);
-            rows_.will_need(changes, begin, end);
-            const auto work_in = [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
-                if (changed) {
-                    to_be_moved[k] = 1;
-                    clusters_.add(k, scratch.features, scratch.sums.view(), scratch.weight, scratch.merging);
-                }
-                if (to_be_moved[k] && end == n_rows) clusters_.move_center(k, centers, stats, scratch.merging);
-            };
-            rows_.add_up(view, changes, clusters_.scales(), n_threads, work_in);
+            add_chunk(view, labels, begin, end, false, n_threads, [&](int64_t k, RowSums::Scratch& scratch) {
+                if (to_be_moved_[k] && end == n_rows) clusters_.move_center(k, centers, stats, scratch.merging);
+            });
         });
     } else {
         sum_anew(labels, n_rows, centers, n_threads, stats);
     }
-    restarted_ = false;
+    to_be_moved_.assign(size(), 0);
+    updated_.clear();
     stats.cost = clusters_.cost(scatter());
     give_back(stats.moved, centers.nnz());
     return stats;
@@ -354,7 +383,7 @@ void Sums::give_back(int64_t moved, int64_t nnz) const {
 
 // These sums depend on the order of the rows, which are added in one go.
 void Sums::sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats) {
-    const RowSums::Changes changes = rows_.take_changes(labels, 0, n_rows, stats.moved);
+    const RowSums::Changes changes = rows_.take_changes(labels, 0, n_rows);
     rows_.will_need(changes, 0, n_rows);
     const RowSums::Changes members = rows_.members_of_changed(labels, changes);
     if (int64_t(rows_.scratches_.size()) < n_threads) rows_.scratches_.resize(n_threads);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -178,7 +179,7 @@ private:
         return in_space(metric_, [](auto space) { return space.kScatterAboutMean; });
     }
     double weight_of(int64_t row) const { return weights_ ? weights_[row] : 1.0; }
-    Changes take_changes(const int32_t* labels, int64_t begin, int64_t end, int64_t& moved);
+    Changes take_changes(const int32_t* labels, int64_t begin, int64_t end);
     Changes members_of_changed(const int32_t* labels, const Changes& changes) const;
     // Asks for the rows that changed, where they come from a file and are few.
     void will_need(const Changes& changes, int64_t begin, int64_t end) const;
@@ -216,11 +217,17 @@ class Sums {
 public:
     Sums(const Rows& rows, const ColumnStats& columns, const double* weights, int64_t n_clusters, Metric metric,
          CenterLimit limit = {})
-        : rows_(rows, columns, weights, n_clusters, metric), clusters_(columns, n_clusters, metric, limit) {}
+        : rows_(rows, columns, weights, n_clusters, metric),
+          clusters_(columns, n_clusters, metric, limit),
+          to_be_moved_(n_clusters) {}
 
     // Accounts for the labels (-1: in no cluster) and moves the centers.
     // The first `n_rows` rows take part: not fewer than in the last call.
     UpdateStats update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads);
+
+    // While it exists, labels are accounted for as passes go through streamed rows: an update then reads only the rows whose
+    // labels became others after that. Null where there is nothing to gain.
+    std::unique_ptr<ChunkFollower> follow(const int32_t* labels, int64_t n_rows, int n_threads);
 
     // For other centers, so many of them, of which the next update moves all. Sums are a function of the labels: what is
     // known stays, and the centers will be those of new sums, to the bit.
@@ -234,12 +241,18 @@ public:
     ExactSum scatter_of(int64_t begin, int64_t end) const { return rows_.scatter_of(begin, end); }
 
 private:
+    // Accounts for some of the labels; then, for each cluster: then(its number, scratch). `read`: whether the rows are in
+    // memory, so that those that changed need not be asked for.
+    template <class View, class Then>
+    void add_chunk(const View& view, const int32_t* labels, int64_t begin, int64_t end, bool read, int n_threads,
+                   const Then& then);
     void sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats);
     void give_back(int64_t moved, int64_t nnz) const;
 
     RowSums rows_;
     ClusterSums clusters_;
-    bool restarted_ = false;  // centers may be off the means of clusters that keep their rows
+    std::vector<char> to_be_moved_;  // per cluster: whether the center may be off the mean
+    std::vector<int32_t> updated_;   // labels of the last update, if some were accounted for since; else empty
 };
 
 }  // namespace sparsecluster

@@ -6,11 +6,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/checksum.hpp"
 #include "core/column_stats.hpp"
 #include "core/exact.hpp"
+#include "kmeans/assign.hpp"
+#include "kmeans/sums.hpp"
 #include "tests/check.hpp"
 
 namespace sparsecluster {
@@ -131,6 +135,56 @@ void check_passes(const FiledRows& filed, int64_t chunk_bytes) {
     check(n_seen == n, "rows are not as in memory");
 }
 
+// An update after an assignment that it followed moves the centers as ever, and reads nothing: the files are cut off by then.
+void check_following(const Algorithm& algorithm) {
+    context = std::string("files, followed, ") + algorithm.name;
+    const FiledRows filed(400);
+    Rows plain = filed.rows(0, false), streamed = filed.rows(5000, true);
+    check(plain.inspect(1).fault == Fault::none && streamed.inspect(2).fault == Fault::none, "rows have a fault");
+    const ColumnStats columns = column_stats(plain, nullptr);
+    const int64_t n = plain.n_rows(), k = 5;
+    Centers centers;
+    centers.n_features = plain.n_features();
+    std::visit(
+        [&](const auto& all) {
+            for (int64_t c = 0; c < k; ++c) {
+                Center center;
+                const auto row = all.row(7 * c + 1);
+                for (int64_t e = 0; e < row.size; ++e)
+                    center.features.push_back(int32_t(row.features[e])), center.values.push_back(double(row.values[e]));
+                center.compute_norm();
+                centers.items.push_back(std::move(center));
+            }
+        },
+        plain.matrix());
+    Centers followed = centers;
+    Sums sums(plain, columns, nullptr, k, Metric::euclidean), following(streamed, columns, nullptr, k, Metric::euclidean);
+    const AssignOptions options{2};
+    const auto assigner = algorithm.make(plain, options), other = algorithm.make(streamed, options);
+    std::vector<int32_t> labels(n, -1), same(n, -1);
+    std::vector<double> shift;
+    for (int iteration = 0; iteration < 3; ++iteration) {
+        assigner->assign(centers, shift, labels.data(), n);
+        {
+            const auto follower = following.follow(same.data(), n, 2);
+            check(follower != nullptr, "streamed rows are not followed");
+            other->assign(followed, shift, same.data(), n);
+        }
+        // Labels that change afterwards: back to those before, and others.
+        if (iteration > 0) labels[3] = same[3] = (labels[3] + 1) % int32_t(k);
+        if (iteration == 2) filed.cut_off();
+        const UpdateStats expected = sums.update(labels.data(), n, centers, 1);
+        const UpdateStats found = following.update(same.data(), n, followed, 2);
+        check(labels == same && expected.moved == found.moved && expected.shift == found.shift && expected.cost == found.cost,
+              "an update is another one where it followed the assignment");
+        for (int64_t c = 0; c < k; ++c)
+            check(centers.items[c].features == followed.items[c].features && centers.items[c].values == followed.items[c].values,
+                  "centers are others where the update followed the assignment");
+        shift = expected.shift;
+        assigner->forget(3), other->forget(3);
+    }
+}
+
 }  // namespace
 
 void check_files() {
@@ -141,6 +195,8 @@ void check_files() {
         const FiledRows filed(n_rows);
         for (int64_t chunk_bytes : {1, 5000, 1 << 24}) check_passes(filed, chunk_bytes);
     }
+    for (const Algorithm* algorithm : kAlgorithms) check_following(*algorithm);
+    context = "files";
     const FiledRows filed(400);
     filed.damage_value(filed.n_entries() - 1);
     const Finding finding = filed.rows(5000, true).inspect(3);

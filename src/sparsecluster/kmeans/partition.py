@@ -336,7 +336,8 @@ class Partition:
 
     def _assign(self) -> Any:
         """Give the rows that take part their nearest centers."""
-        found = self._assigner.assign(self._centers, self._shift, self._taking_part)
+        sums = self._sums if self._alone else None
+        found = self._assigner.assign(self._centers, self._shift, self._taking_part, sums)
         self._shift = np.zeros(self._centers.n_clusters)  # since then
         return found
 

@@ -70,7 +70,7 @@ class LocalWork:
         """Give the first rows their nearest centers; says what that took."""
         labels = self.labels[:n_rows]
         if self._task.bounds is None:
-            return self._assigner.assign(self.centers, shift, labels)
+            return self._assigner.assign(self.centers, shift, labels, self._sums)
         self._iteration += 1
         found = self._assigner.assign(self.centers, shift, labels, self._progress())
         self.basis = self._assigner.basis
