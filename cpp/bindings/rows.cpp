@@ -206,38 +206,38 @@ void bind_rows(nb::module_& m) {
           },
           "rows"_a, "weights"_a.none());
     m.def("column_totals",
-          [](const PyRows& rows, Weights weights, const RangeFields& range) {
+          [](const PyRows& rows, Weights weights, const RangeFields& range, int n_threads) {
               const double* w = weights_of(weights, rows.get());
               ColumnTotals totals;
               {
                   const GilReleased released;
-                  totals = ColumnTotals(rows.get(), w, range_of(range));
+                  totals = ColumnTotals(rows.get(), w, range_of(range), n_threads);
               }
               return totals_arrays(totals);
           },
-          "rows"_a, "weights"_a.none(), "all"_a);
+          "rows"_a, "weights"_a.none(), "all"_a, "n_threads"_a = 1);
     m.def("merge_totals", &py_merged_totals, "parts"_a);
     m.def("deviations",
-          [](const PyRows& rows, Weights weights, const ColumnStats& stats) {
+          [](const PyRows& rows, Weights weights, const ColumnStats& stats, int n_threads) {
               require(int64_t(stats.mean.size()) == rows.get().n_features(), "statistics of other columns");
               const double* w = weights_of(weights, rows.get());
               ExactSum sum;
               {
                   const GilReleased released;
-                  sum = deviations(rows.get(), w, stats);
+                  sum = deviations(rows.get(), w, stats, n_threads);
               }
               return limbs_of(sum);
           },
-          "rows"_a, "weights"_a.none(), "stats"_a);
+          "rows"_a, "weights"_a.none(), "stats"_a, "n_threads"_a = 1);
     m.def("baseline", &py_baseline, "rows"_a, "weights"_a.none(), "metric"_a);
     m.def("stats_of_totals", &py_finished, "totals"_a, "all"_a, "weighted"_a, "deviations"_a, "n_columns"_a);
     m.def("column_stats",
-          [](const PyRows& rows, Weights weights) {
+          [](const PyRows& rows, Weights weights, int n_threads) {
               const double* w = weights_of(weights, rows.get());
               const GilReleased released;
-              return column_stats(rows.get(), w);
+              return column_stats(rows.get(), w, n_threads);
           },
-          "rows"_a, "weights"_a = nb::none());
+          "rows"_a, "weights"_a = nb::none(), "n_threads"_a = 1);
 }
 
 }  // namespace sparsecluster

@@ -1,7 +1,10 @@
 // Compiled without contraction, as exact.cpp.
 #include "core/column_stats.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "core/parallel.hpp"
 
@@ -9,15 +12,26 @@ namespace sparsecluster {
 
 namespace {
 
-// Calls with every row from front to back.
+// Calls visit(number, row, thread) with every row.
 template <class Visit>
-void for_rows(const Rows& rows, const Visit& visit) {
+void for_rows(const Rows& rows, int n_threads, const Visit& visit) {
+    constexpr int64_t kBlock = 1024;
+    std::optional<TeamScope> team;
+    if (rows.streamed()) team.emplace(n_threads);  // for all chunks
     rows.in_chunks(rows.n_rows(), [&](const auto& view, int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            if (i % 256 == 0) poll_interrupt();
-            visit(i, view.row(i));
-        }
+        parallel_blocks((end - begin + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int thread) {
+            const int64_t first = begin + block * kBlock, last = std::min(end, first + kBlock);
+            for (int64_t i = first; i < last; ++i) visit(i, view.row(i), thread);
+        });
     });
+}
+
+// Threads that may have columns of their own: these take at most half as much memory as the rows.
+int threads_for_columns(const Rows& rows, int n_threads) {
+    constexpr int64_t kRowBytes = sizeof(int32_t) + sizeof(float);
+    const int64_t bytes = rows.n_features() * int64_t(sizeof(ColumnTotals::Column));
+    const int64_t more = rows.nnz(rows.n_rows()) * kRowBytes / 2 / std::max<int64_t>(bytes, 1);
+    return int(std::clamp<int64_t>(n_threads, 1, more + 1));
 }
 
 FixedScale sum_scale(const RowRange& all) {
@@ -43,16 +57,19 @@ void RowRange::add(const RowRange& other) {
     min_weight = std::min(min_weight, other.min_weight);
 }
 
-ColumnTotals::ColumnTotals(const Rows& rows, const double* weights, const RowRange& all)
-    : columns(rows.n_features()) {
+ColumnTotals::ColumnTotals(const Rows& rows, const double* weights, const RowRange& all, int n_threads) {
+    n_threads = threads_for_columns(rows, n_threads);
     const FixedScale sums = sum_scale(all), of_weights = weight_scale(all);
-    for_rows(rows, [&](int64_t i, const auto& row) {
+    std::vector<ColumnTotals> parts(n_threads);
+    for (ColumnTotals& part : parts) part.columns.resize(rows.n_features());
+    for_rows(rows, n_threads, [&](int64_t i, const auto& row, int thread) {
+        ColumnTotals& part = parts[thread];
         const double w = weights ? weights[i] : 1.0;
-        if (weights) weight.add(w);
+        if (weights) part.weight.add(w);
         for (int64_t e = 0; e < row.size; ++e) {
             if (row.values[e] == 0) continue;  // as if it were not stored
             const double value = w * double(row.values[e]);
-            Column& column = columns[row.features[e]];
+            Column& column = part.columns[row.features[e]];
             column.count += 1;
             column.max_abs = std::max(column.max_abs, std::abs(value));
             if (value != 0) column.min_abs = std::min(column.min_abs, std::abs(value));
@@ -60,6 +77,8 @@ ColumnTotals::ColumnTotals(const Rows& rows, const double* weights, const RowRan
             if (weights) of_weights.add(column.stored_weight, w, 1);
         }
     });
+    *this = std::move(parts[0]);
+    for (int thread = 1; thread < n_threads; ++thread) add(parts[thread]);
     if (!weights) weight.add(double(rows.n_rows()));
 }
 
@@ -107,25 +126,26 @@ void ColumnTotals::finish(ColumnStats& stats, const RowRange& all, bool weighted
     stats.mean_variance = stats.scatter / total_weight / double(n_columns);
 }
 
-ExactSum deviations(const Rows& rows, const double* weights, const ColumnStats& stats) {
-    ExactSum sum;
-    for_rows(rows, [&](int64_t i, const auto& row) {
+ExactSum deviations(const Rows& rows, const double* weights, const ColumnStats& stats, int n_threads) {
+    std::vector<ExactSum> sums(std::max(n_threads, 1));
+    for_rows(rows, n_threads, [&](int64_t i, const auto& row, int thread) {
         double inside = 0;
         for (int64_t e = 0; e < row.size; ++e) {
             if (row.values[e] == 0) continue;
             const double deviation = double(row.values[e]) - stats.mean[row.features[e]];
             inside += deviation * deviation;
         }
-        sum.add(weights ? weights[i] * inside : inside);
+        sums[thread].add(weights ? weights[i] * inside : inside);
     });
-    return sum;
+    for (size_t thread = 1; thread < sums.size(); ++thread) sums[0].add(sums[thread]);
+    return sums[0];
 }
 
-ColumnStats column_stats(const Rows& rows, const double* weights) {
+ColumnStats column_stats(const Rows& rows, const double* weights, int n_threads) {
     const RowRange all(rows, weights);
-    const ColumnTotals totals(rows, weights, all);
+    const ColumnTotals totals(rows, weights, all, n_threads);
     ColumnStats stats = totals.stats(all);
-    totals.finish(stats, all, weights != nullptr, deviations(rows, weights, stats), rows.n_columns());
+    totals.finish(stats, all, weights != nullptr, deviations(rows, weights, stats, n_threads), rows.n_columns());
     return stats;
 }
 

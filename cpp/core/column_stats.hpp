@@ -52,7 +52,7 @@ struct ColumnTotals {
     ExactSum weight;
 
     ColumnTotals() = default;
-    ColumnTotals(const Rows& rows, const double* weights, const RowRange& all);
+    ColumnTotals(const Rows& rows, const double* weights, const RowRange& all, int n_threads = 1);
     void add(const ColumnTotals& other);
     // The statistics of all rows, but for what needs deviations from the mean.
     ColumnStats stats(const RowRange& all) const;
@@ -62,9 +62,9 @@ struct ColumnTotals {
 };
 
 // The weighted squared deviations from the mean of the entries that are not zero.
-ExactSum deviations(const Rows& rows, const double* weights, const ColumnStats& stats);
+ExactSum deviations(const Rows& rows, const double* weights, const ColumnStats& stats, int n_threads = 1);
 
 // All of it, for rows that are all here.
-ColumnStats column_stats(const Rows& rows, const double* weights);
+ColumnStats column_stats(const Rows& rows, const double* weights, int n_threads = 1);
 
 }  // namespace sparsecluster

@@ -71,7 +71,7 @@ public:
         // In dense rows everything shares features, so there is nothing to find by columns.
         by_columns_ = view.indptr && !rows.streamed() && Screen::bytes(view) <= options.memory_limit;
         if (!by_columns_) return;
-        screen_.build(view, rows);
+        screen_.build(view, rows, options.n_threads);
         kept_of_.assign(n_, -1);
         room_ = std::min(options.memory_limit - Screen::bytes(view), kRoomPerRow * n_);
     }

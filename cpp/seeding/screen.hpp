@@ -92,7 +92,7 @@ struct ScreenScratch {
 class Screen {
 public:
     template <class V, class I>
-    void build(const Matrix<V, I>& view, const Rows& rows);
+    void build(const Matrix<V, I>& view, const Rows& rows, int n_threads);
 
     // The first n_bounded groups are bounded, the other features visited.
     template <class V, class I>
@@ -127,6 +127,9 @@ private:
     static constexpr int64_t kRarest = 512;  // in fewer than one of so many rows: not frequent
     // With so many entries for each chunk of rows it is known where its chunks begin.
     static constexpr int64_t kLongColumn = 2;
+    // Puts the features that are frequent by their counts into groups.
+    void group_frequent(const std::vector<int64_t>& counts);
+
     const Kernels* simd_ = nullptr;
     int64_t n_ = 0;
     int n_groups_ = 0;
@@ -142,70 +145,93 @@ private:
     std::vector<float> norms_;         // |x|, rounded up
 };
 
-template <class V, class I>
-void Screen::build(const Matrix<V, I>& view, const Rows& rows) {
-    const int64_t d = view.n_features;
-    n_ = view.n_rows;
-    n_chunks_ = (n_ + kChunkRows - 1) / kChunkRows;
-    simd_ = &kernels();
-    std::vector<int64_t> counts(d, 0);
-    for (int64_t i = 0; i < n_; ++i) {
-        const auto row = view.row(i);
-        for (int64_t e = 0; e < row.size; ++e) ++counts[row.features[e]];
-    }
+inline void Screen::group_frequent(const std::vector<int64_t>& counts) {
     std::vector<std::pair<int64_t, int32_t>> frequent;  // (-count, feature)
-    for (int64_t f = 0; f < d; ++f)
+    for (size_t f = 0; f < counts.size(); ++f)
         if (counts[f] * kRarest > n_) frequent.push_back({-counts[f], int32_t(f)});
     std::sort(frequent.begin(), frequent.end());
-    group_.assign(d, kNone);
+    group_.assign(counts.size(), kNone);
     double size = 1;
     for (size_t at = 0; at < frequent.size() && n_groups_ < kMaxGroups; size *= kGroupGrowth) {
         for (int64_t left = int64_t(size); left > 0 && at < frequent.size(); --left)
             group_[frequent[at++].second] = n_groups_;
         ++n_groups_;
     }
+}
+
+template <class V, class I>
+void Screen::build(const Matrix<V, I>& view, const Rows& rows, int n_threads) {
+    const int64_t d = view.n_features;
+    n_ = view.n_rows;
+    n_chunks_ = (n_ + kChunkRows - 1) / kChunkRows;
+    simd_ = &kernels();
+    // Parts of the rows, of whole chunks. Each has a count per feature; together these take an eighth of the memory of the
+    // entries, or are those of one part.
+    const int64_t most_parts = view.nnz() / 8 / std::max<int64_t>(d, 1);
+    const int64_t n_parts = std::clamp<int64_t>(std::min<int64_t>(n_threads, most_parts), 1, std::max<int64_t>(n_chunks_, 1));
+    const auto first_chunk = [&](int64_t part) { return part * n_chunks_ / n_parts; };
+    const auto for_part = [&](int64_t part, const auto& visit) {
+        const int64_t end = std::min(n_, first_chunk(part + 1) * kChunkRows);
+        for (int64_t i = first_chunk(part) * kChunkRows; i < end; ++i) visit(i, view.row(i));
+    };
+    std::vector<std::vector<int64_t>> next(n_parts);  // per feature: entries, then where the next one goes
+    parallel_blocks(n_parts, n_threads, [&](int64_t part, int) {
+        next[part].assign(d, 0);
+        for_part(part, [&](int64_t, const auto& row) {
+            for (int64_t e = 0; e < row.size; ++e) ++next[part][row.features[e]];
+        });
+    });
+    std::vector<int64_t> counts = next[0];
+    for (int64_t part = 1; part < n_parts; ++part)
+        for (int64_t f = 0; f < d; ++f) counts[f] += next[part][f];
+    group_frequent(counts);
 
     begin_.resize(d);
+    end_.resize(d);
     long_column_.assign(d, -1);
-    int32_t n_long = 0;
+    std::vector<int32_t> long_features;
     int64_t n_short_entries = 0, n_packed = 0;
     for (int64_t f = 0; f < d; ++f) {
         const bool is_long = counts[f] >= kLongColumn * (n_chunks_ + 1);
-        if (is_long) long_column_[f] = n_long++;
+        if (is_long) {
+            long_column_[f] = int32_t(long_features.size());
+            long_features.push_back(int32_t(f));
+        }
         int64_t& entries = is_long ? n_packed : n_short_entries;
         begin_[f] = entries;
-        entries += counts[f];
+        for (int64_t part = 0; part < n_parts; ++part) entries += std::exchange(next[part][f], entries);
+        end_[f] = entries;
     }
-    end_ = begin_;
     entries_.resize(n_short_entries);
     packed_.resize(n_packed);
-    chunk_begin_.resize(n_long * (n_chunks_ + 1));
+    chunk_begin_.resize(int64_t(long_features.size()) * (n_chunks_ + 1));
     norms_.resize(n_);
     group_norms_.resize(n_groups_ * n_);
-    const auto mark = [&](int64_t chunk) {
-        for (int64_t f = 0; f < d; ++f)
-            if (long_column_[f] >= 0) chunk_begin_[long_column_[f] * (n_chunks_ + 1) + chunk] = end_[f];
+    const auto mark = [&](int64_t chunk, const std::vector<int64_t>& at) {
+        for (size_t column = 0; column < long_features.size(); ++column)
+            chunk_begin_[int64_t(column) * (n_chunks_ + 1) + chunk] = at[long_features[column]];
     };
-    double group_norm2[kMaxGroups];
-    for (int64_t i = 0; i < n_; ++i) {
-        if (i % kChunkRows == 0) mark(i / kChunkRows);
-        if (i % 256 == 0) poll_interrupt();
-        std::fill_n(group_norm2, kMaxGroups, 0.0);
-        const auto row = view.row(i);
-        for (int64_t e = 0; e < row.size; ++e) {
-            const auto feature = row.features[e];
-            const double value = double(row.values[e]) * rows.scale();
-            if (long_column_[feature] < 0)
-                entries_[end_[feature]++] = {int32_t(i), float(value)};
-            else
-                packed_[end_[feature]++] = PackedEntry(i % kChunkRows, float(value));
-            if (group_[feature] != kNone) group_norm2[group_[feature]] += value * value;
-        }
-        for (int g = 0; g < n_groups_; ++g)
-            group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
-        norms_[i] = round_up(std::sqrt(rows.norm2()[i]) * rows.scale());
-    }
-    mark(n_chunks_);
+    parallel_blocks(n_parts, n_threads, [&](int64_t part, int thread) {
+        std::vector<int64_t>& at = next[part];
+        double group_norm2[kMaxGroups];
+        for_part(part, [&](int64_t i, const auto& row) {
+            if (i % kChunkRows == 0) mark(i / kChunkRows, at);
+            if (thread == 0 && i % 256 == 0) poll_interrupt();
+            std::fill_n(group_norm2, kMaxGroups, 0.0);
+            for (int64_t e = 0; e < row.size; ++e) {
+                const auto feature = row.features[e];
+                const double value = double(row.values[e]) * rows.scale();
+                if (long_column_[feature] < 0)
+                    entries_[at[feature]++] = {int32_t(i), float(value)};
+                else
+                    packed_[at[feature]++] = PackedEntry(i % kChunkRows, float(value));
+                if (group_[feature] != kNone) group_norm2[group_[feature]] += value * value;
+            }
+            for (int g = 0; g < n_groups_; ++g) group_norms_[g * n_ + i] = round_up(std::sqrt(group_norm2[g]));
+            norms_[i] = round_up(std::sqrt(rows.norm2()[i]) * rows.scale());
+        });
+    });
+    mark(n_chunks_, end_);
 }
 
 template <class V, class I>

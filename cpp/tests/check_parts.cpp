@@ -95,6 +95,10 @@ void check_sums_of_a_giant_cluster(bool weighted) {
     const ColumnStats columns = column_stats(rows, weighted ? weights.data() : nullptr);
     std::vector<std::pair<UpdateStats, Centers>> found;
     for (const int n_threads : {1, 2, 5}) {
+        const ColumnStats same = column_stats(rows, weighted ? weights.data() : nullptr, n_threads);
+        check(same.mean == columns.mean && same.count == columns.count && same.max_abs == columns.max_abs &&
+                  same.min_abs == columns.min_abs && same.scatter == columns.scatter,
+              "statistics of columns depend on the threads");
         Sums sums(rows, columns, weighted ? weights.data() : nullptr, n_clusters, Metric::euclidean);
         Centers centers;
         centers.n_features = table.n_features;

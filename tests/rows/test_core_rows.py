@@ -43,6 +43,19 @@ def test_columns_left_out_but_declared_give_the_same_variance(weighted):
     assert (part.scatter, part.mean_variance) == (whole.scatter, whole.mean_variance)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_statistics_of_columns_do_not_depend_on_the_threads(weighted):
+    # Magnitudes from 1e-8 to 1e8: a sum in another order would be rounded otherwise.
+    matrix = random_csr(n_rows=5000, n_features=40, seed=2)
+    rng = np.random.default_rng(3)
+    matrix.data = rng.normal(size=matrix.nnz) * 10.0 ** rng.integers(-8, 9, size=matrix.nnz)
+    weights = rng.random(5000) if weighted else None
+    one = _core.column_stats(view(matrix), weights, 1)
+    for n_threads in (2, 3, 8):
+        several = _core.column_stats(view(matrix), weights, n_threads)
+        assert (several.scatter, several.mean_variance) == (one.scatter, one.mean_variance)
+
+
 def test_a_selection_keeps_the_declared_columns():
     matrix, ids = random_csr(), np.arange(0, 200, 3)
     whole = _core.column_stats(view(matrix).select(ids))

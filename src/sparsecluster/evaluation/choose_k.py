@@ -180,7 +180,7 @@ def choose_k(
     occurring = None if points.in_file else Columns.occurring(points)
     if occurring is not None:
         points = occurring.rows(points, n_threads=threads)
-    columns = _core.column_stats(points.core, weights)
+    columns = _core.column_stats(points.core, weights, threads)
     setting = SeedSetting(
         random_state=chance,
         weights=weights,

@@ -89,12 +89,14 @@ class LabelledPart:
     def column_totals(self, range: tuple) -> tuple:
         """Sums over the columns."""
         found = self._geometry
-        return _core.column_totals(found.points.core, found.row_weights, range)
+        given = found.points.core, found.row_weights, range
+        return _core.column_totals(*given, found.n_threads)
 
     def deviations(self, columns: Arrays) -> np.ndarray:
         """Squared deviations from the means of the columns, as an exact sum."""
         found = self._geometry
-        return _core.deviations(found.points.core, found.row_weights, stats_of(columns))
+        given = found.points.core, found.row_weights, stats_of(columns)
+        return _core.deviations(*given, found.n_threads)
 
     def sums(self, columns: Arrays) -> Any:
         """What the rows add to the sums of their clusters."""

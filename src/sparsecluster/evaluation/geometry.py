@@ -115,7 +115,7 @@ class Geometry:
         zeros = sp.csr_array((self.n_clusters, n_features))
         centers, shares = centers_.to_core(zeros), found.total(weights)
         if weights.any():
-            columns = _core.column_stats(self.points.core, weights)
+            columns = _core.column_stats(self.points.core, weights, self.n_threads)
             sums = _core.Sums(
                 self.points.core,
                 columns,

@@ -296,7 +296,7 @@ class KMeans(OnWorkers, MergingEstimator):
             embedded = EmbeddedFit(self.embedding, self.finish, self.algorithm, self.tol, rows)
         elif occurring is not None and not isinstance(init, str):
             init = occurring.inside(self._given_centers(rows))
-        columns = _core.column_stats(points.core, weights)
+        columns = _core.column_stats(points.core, weights, setting.n_threads)
 
         def shown(centers: sp.csr_array) -> Any:
             centers = centers if occurring is None else occurring.outside(centers)

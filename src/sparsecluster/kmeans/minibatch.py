@@ -247,7 +247,7 @@ class MiniBatchKMeans(OnWorkers, StreamEstimator):
         setting = self._setting(rows, weights, random_state)
         setting = replace(setting, progress=told(self._reporter()))
         if self.schedule == "nested":
-            columns = _core.column_stats(rows.core, setting.weights)
+            columns = _core.column_stats(rows.core, setting.weights, setting.n_threads)
             self._fit_nested(Nesting(rows, columns, setting, self._useful(rows, setting)), started)
         else:
             self._fit_batches(rows, setting, started)
@@ -328,7 +328,7 @@ class MiniBatchKMeans(OnWorkers, StreamEstimator):
         self._finish(stream, found.labels, found.inertia)
 
     def _fit_batches(self, rows: Rows, setting: SeedSetting, started: float) -> None:
-        columns = _core.column_stats(rows.core, setting.weights)
+        columns = _core.column_stats(rows.core, setting.weights, setting.n_threads)
         useful = np.flatnonzero(self._useful(rows, setting))
         size = min(self._seed_rows, len(useful))
         sample = np.sort(setting.random_state.choice(useful, size, replace=False))

@@ -88,12 +88,13 @@ class Partition:
 
     def column_totals(self, range: tuple) -> tuple:
         """Sums over the columns."""
-        return _core.column_totals(self._rows.core, self._setting.weights, range)
+        setting = self._setting
+        return _core.column_totals(self._rows.core, setting.weights, range, setting.n_threads)
 
     def deviations(self, columns: Arrays) -> np.ndarray:
         """Squared deviations from the means of the columns, as an exact sum."""
-        stats = stats_of(columns)
-        return _core.deviations(self._rows.core, self._setting.weights, stats)
+        setting, stats = self._setting, stats_of(columns)
+        return _core.deviations(self._rows.core, setting.weights, stats, setting.n_threads)
 
     def n_entries(self) -> int:
         """Entries of all rows."""
