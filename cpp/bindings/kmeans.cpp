@@ -9,48 +9,6 @@ namespace sparsecluster {
 
 namespace {
 
-struct PySums;
-
-// Assigner and Sums hold references to their rows, so they keep the Python object alive.
-struct PyAssigner {
-    PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit,
-               const std::string& metric)
-        : rows(rows.get()), n_threads(n_threads) {
-        const AssignOptions options{n_threads, metric_named(metric), head_limit};
-        assigner = algorithm_named(algorithm).make(this->rows, options);
-    }
-
-    AssignStats assign(const Centers& centers, In<double> shift, InOut<int32_t> labels, PySums* sums);
-
-    AssignStats assign_by(const Centers& centers, In<double> shift, InOut<int32_t> labels, Sums* sums) {
-        const auto n_rows = int64_t(labels.size());
-        require(n_known <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
-        require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
-        require(n_centers < 0 || n_centers == centers.size() || (may_grow && n_centers < centers.size()),
-                "the number of centers changed");
-        if (n_centers >= 0) {
-            require(int64_t(shift.size()) == centers.size(), "one shift per center is needed");
-            check_labels(labels.data(), n_known, centers.size(), 0);
-        }
-        n_centers = centers.size();
-        n_known = n_rows;
-        may_grow = false;
-        const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
-        const GilReleased released;
-        TeamScope team(n_threads);
-        const auto follower = sums ? sums->follow(labels.data(), n_rows, n_threads) : nullptr;
-        return assigner->assign(centers, moved_by, labels.data(), n_rows);
-    }
-
-    bool grow() { return may_grow = assigner->grow(); }
-
-    const Rows& rows;
-    int n_threads;
-    int64_t n_centers = -1, n_known = 0;
-    bool may_grow = false;
-    std::unique_ptr<Assigner> assigner;
-};
-
 // What some rows add to what the cost is a difference from.
 template <class PyOfSums>
 Out<int64_t> py_scatter_of(const PyOfSums& self, int64_t begin, int64_t end) {
@@ -63,6 +21,7 @@ Out<int64_t> py_scatter_of(const PyOfSums& self, int64_t begin, int64_t end) {
     return limbs_of(found);
 }
 
+// Assigner and Sums hold references to their rows, so they keep the Python object alive.
 struct PySums {
     PySums(const PyRows& rows, const ColumnStats& columns, Weights weights, int64_t n_clusters,
            const std::string& metric, const CenterLimit& limit)
@@ -100,13 +59,46 @@ struct PySums {
     Sums sums;
 };
 
-// `sums`: those of the labels, which may take them on the way, where rows are streamed.
-AssignStats PyAssigner::assign(const Centers& centers, In<double> shift, InOut<int32_t> labels, PySums* sums) {
-    if (sums)
-        require(&sums->rows == &rows && sums->sums.size() == centers.size() && sums->sums.n_rows() <= int64_t(labels.size()),
-                "sums of other rows or centers");
-    return assign_by(centers, shift, labels, sums ? &sums->sums : nullptr);
-}
+struct PyAssigner {
+    PyAssigner(const PyRows& rows, const std::string& algorithm, int n_threads, int64_t head_limit,
+               const std::string& metric)
+        : rows(rows.get()), n_threads(n_threads) {
+        const AssignOptions options{n_threads, metric_named(metric), head_limit};
+        assigner = algorithm_named(algorithm).make(this->rows, options);
+    }
+
+    // `sums`, if there are any: those of the labels, which may follow while rows are read.
+    AssignStats assign(const Centers& centers, In<double> shift, InOut<int32_t> labels, PySums* sums) {
+        const auto n_rows = int64_t(labels.size());
+        require(n_known <= n_rows && n_rows <= rows.n_rows(), "one label per row is needed");
+        require(centers.n_features == rows.n_features() && centers.size() >= 1, "centers do not fit the rows");
+        require(n_centers < 0 || n_centers == centers.size() || (may_grow && n_centers < centers.size()),
+                "the number of centers changed");
+        if (sums)
+            require(&sums->rows == &rows && sums->sums.size() == centers.size() && sums->sums.n_rows() <= n_rows,
+                    "sums of other rows or centers");
+        if (n_centers >= 0) {
+            require(int64_t(shift.size()) == centers.size(), "one shift per center is needed");
+            check_labels(labels.data(), n_known, centers.size(), 0);
+        }
+        n_centers = centers.size();
+        n_known = n_rows;
+        may_grow = false;
+        const std::vector<double> moved_by(shift.data(), shift.data() + shift.size());
+        const GilReleased released;
+        TeamScope team(n_threads);
+        const auto follower = sums ? sums->sums.follow(labels.data(), n_rows, n_threads) : nullptr;
+        return assigner->assign(centers, moved_by, labels.data(), n_rows);
+    }
+
+    bool grow() { return may_grow = assigner->grow(); }
+
+    const Rows& rows;
+    int n_threads;
+    int64_t n_centers = -1, n_known = 0;
+    bool may_grow = false;
+    std::unique_ptr<Assigner> assigner;
+};
 
 // A delta as arrays, which travel: rows that moved; per cluster where it begins; features; the coarse and the fine parts
 // of their sums, the latter empty where all are zero; and of the weights of the clusters, in turns.

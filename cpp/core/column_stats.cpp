@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/parallel.hpp"
 
@@ -12,26 +14,36 @@ namespace sparsecluster {
 
 namespace {
 
+int64_t rows_at_a_time(const Rows& rows) { return rows_of_block(rows.n_rows(), rows.nnz(rows.n_rows())); }
+
 // Calls visit(number, row, thread) with every row.
 template <class Visit>
 void for_rows(const Rows& rows, int n_threads, const Visit& visit) {
-    constexpr int64_t kBlock = 1024;
+    const int64_t at_a_time = rows_at_a_time(rows);
     std::optional<TeamScope> team;
     if (rows.streamed()) team.emplace(n_threads);  // for all chunks
     rows.in_chunks(rows.n_rows(), [&](const auto& view, int64_t begin, int64_t end) {
-        parallel_blocks((end - begin + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int thread) {
-            const int64_t first = begin + block * kBlock, last = std::min(end, first + kBlock);
+        parallel_blocks((end - begin + at_a_time - 1) / at_a_time, n_threads, [&](int64_t block, int thread) {
+            const int64_t first = begin + block * at_a_time, last = std::min(end, first + at_a_time);
             for (int64_t i = first; i < last; ++i) visit(i, view.row(i), thread);
         });
     });
 }
 
-// Threads that may have columns of their own: these take at most half as much memory as the rows.
+// Threads that have work and may have columns of their own: those of all but the first take at most half as much memory as
+// the rows, and 64 MB.
 int threads_for_columns(const Rows& rows, int n_threads) {
-    constexpr int64_t kRowBytes = sizeof(int32_t) + sizeof(float);
+    constexpr int64_t kMostBytes = int64_t(64) << 20;
     const int64_t bytes = rows.n_features() * int64_t(sizeof(ColumnTotals::Column));
-    const int64_t more = rows.nnz(rows.n_rows()) * kRowBytes / 2 / std::max<int64_t>(bytes, 1);
-    return int(std::clamp<int64_t>(n_threads, 1, more + 1));
+    const int64_t of_entry = std::visit(
+        [](const auto& view) {
+            using View = std::decay_t<decltype(view)>;
+            return int64_t(sizeof(typename View::Value)) + (view.indptr ? int64_t(sizeof(typename View::Index)) : 0);
+        },
+        rows.matrix());
+    const int64_t more = std::min(rows.nnz(rows.n_rows()) * of_entry / 2, kMostBytes) / std::max<int64_t>(bytes, 1);
+    const int64_t n_blocks = rows.n_rows() / std::max<int64_t>(rows_at_a_time(rows), 1);
+    return int(std::clamp<int64_t>(n_threads, 1, std::max<int64_t>(1, std::min(more + 1, n_blocks))));
 }
 
 FixedScale sum_scale(const RowRange& all) {

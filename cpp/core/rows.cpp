@@ -16,13 +16,7 @@ namespace sparsecluster {
 
 namespace {
 
-constexpr int64_t kMostRows = 1024, kEntriesOfBlock = 1 << 17;
 constexpr int kTogether = 8;  // rows whose norms are summed side by side
-
-// Rows of a block: fewer where they are long, so that there is one for every thread.
-int64_t rows_of_block(int64_t n_rows, int64_t n_entries) {
-    return std::clamp<int64_t>(kEntriesOfBlock * n_rows / std::max<int64_t>(n_entries, 1), 1, kMostRows);
-}
 
 // Where features ascend, which is seen of many at a time, the first and the last one tell whether all are in range.
 template <class V, class I>
@@ -90,6 +84,11 @@ Fault inspect_row(const Matrix<V, I>& matrix, int64_t i, double norm2) {
 }  // namespace
 
 thread_local const ChunkFollower* ChunkFollower::now_ = nullptr;
+
+int64_t rows_of_block(int64_t n_rows, int64_t n_entries) {
+    constexpr int64_t kMostRows = 1024, kEntriesOfBlock = 1 << 17;
+    return std::clamp<int64_t>(kEntriesOfBlock * n_rows / std::max<int64_t>(n_entries, 1), 1, kMostRows);
+}
 
 double scale_for(double norm) {
     if (norm <= 0) return 0x1p1000;

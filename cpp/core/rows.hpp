@@ -72,10 +72,13 @@ struct Finding {
 // do not overflow, and those of vectors that are shorter by twenty digits do not vanish.
 double scale_for(double norm);
 
+// Of so many rows, those that a thread takes at a time: fewer where they are long, so that there are some for every thread.
+int64_t rows_of_block(int64_t n_rows, int64_t n_entries);
+
 class Rows;
 
 // As long as it exists, it is shown the chunks of streamed rows that passes of its thread have read, each when the pass is done
-// with it: what else is to be done with these rows need not read them again.
+// with it: what else is to be done with these rows need not read them again. Passes take the longer for it.
 class ChunkFollower {
 public:
     using Visit = std::function<void(const AnyMatrix& view, int64_t begin, int64_t end)>;  // as Rows::in_chunks has them

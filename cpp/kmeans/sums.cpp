@@ -322,14 +322,12 @@ void Sums::restart(int64_t n_clusters) {
     rows_.resize(n_clusters);
     clusters_.resize(n_clusters);
     to_be_moved_.assign(n_clusters, 1);
-    updated_.clear();
+    for (int32_t& label : updated_)
+        if (label >= n_clusters) label = -1;
 }
 
 template <class View, class Then>
-void Sums::add_chunk(const View& view, const int32_t* labels, int64_t begin, int64_t end, bool read, int n_threads,
-                     const Then& then) {
-    const RowSums::Changes changes = rows_.take_changes(labels, begin, end);
-    if (!read) rows_.will_need(changes, begin, end);
+void Sums::add_changes(const View& view, const RowSums::Changes& changes, int n_threads, const Then& then) {
     rows_.add_up(view, changes, clusters_.scales(), n_threads, [&](int64_t k, bool changed, RowSums::Scratch& scratch) {
         if (changed) {
             to_be_moved_[k] = 1;
@@ -343,13 +341,12 @@ std::unique_ptr<ChunkFollower> Sums::follow(const int32_t* labels, int64_t n_row
     if (!rows_.rows_.streamed() || !clusters_.scales().fixed_point) return nullptr;
     rows_.take_new_rows(n_rows);
     if (updated_.empty()) updated_ = rows_.labels_;
-    updated_.resize(n_rows, -1);
     return std::make_unique<ChunkFollower>(rows_.rows_, [=, this](const AnyMatrix& view, int64_t begin, int64_t end) {
-        std::visit(
-            [&](const auto& chunk) {
-                add_chunk(chunk, labels, begin, std::min(end, n_rows), true, n_threads, [](int64_t, RowSums::Scratch&) {});
-            },
-            view);
+        if (begin >= n_rows) return;
+        const HoldInterrupts hold;  // labels count as accounted for from here on
+        const RowSums::Changes changes = rows_.take_changes(labels, begin, std::min(end, n_rows));
+        if (changes.ids.empty()) return;
+        std::visit([&](const auto& chunk) { add_changes(chunk, changes, n_threads, [](int64_t, RowSums::Scratch&) {}); }, view);
     });
 }
 
@@ -357,10 +354,14 @@ UpdateStats Sums::update(const int32_t* labels, int64_t n_rows, Centers& centers
     UpdateStats stats;
     stats.shift.assign(size(), 0.0);
     rows_.take_new_rows(n_rows);
+    if (!updated_.empty()) updated_.resize(n_rows, -1);
     stats.moved = n_unlike(labels, updated_.empty() ? rows_.labels_ : updated_);
     if (clusters_.scales().fixed_point) {
         rows_.in_chunks(labels, n_rows, [&](const auto& view, int64_t begin, int64_t end) {
-            add_chunk(view, labels, begin, end, false, n_threads, [&](int64_t k, RowSums::Scratch& scratch) {
+            const RowSums::Changes changes = rows_.take_changes(labels, begin, end);
+            if (changes.ids.empty() && end < n_rows) return;
+            rows_.will_need(changes, begin, end);
+            add_changes(view, changes, n_threads, [&](int64_t k, RowSums::Scratch& scratch) {
                 if (to_be_moved_[k] && end == n_rows) clusters_.move_center(k, centers, stats, scratch.merging);
             });
         });

@@ -225,8 +225,8 @@ public:
     // The first `n_rows` rows take part: not fewer than in the last call.
     UpdateStats update(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads);
 
-    // While it exists, labels are accounted for as passes go through streamed rows: an update then reads only the rows whose
-    // labels became others after that. Null where there is nothing to gain.
+    // While the follower that this gives exists, labels are accounted for as passes go through streamed rows: an update then
+    // reads only the rows whose labels became others after that. Null where there is nothing to gain.
     std::unique_ptr<ChunkFollower> follow(const int32_t* labels, int64_t n_rows, int n_threads);
 
     // For other centers, so many of them, of which the next update moves all. Sums are a function of the labels: what is
@@ -241,11 +241,9 @@ public:
     ExactSum scatter_of(int64_t begin, int64_t end) const { return rows_.scatter_of(begin, end); }
 
 private:
-    // Accounts for some of the labels; then, for each cluster: then(its number, scratch). `read`: whether the rows are in
-    // memory, so that those that changed need not be asked for.
+    // Works changes of labels into the sums; then, for each cluster: then(its number, scratch).
     template <class View, class Then>
-    void add_chunk(const View& view, const int32_t* labels, int64_t begin, int64_t end, bool read, int n_threads,
-                   const Then& then);
+    void add_changes(const View& view, const RowSums::Changes& changes, int n_threads, const Then& then);
     void sum_anew(const int32_t* labels, int64_t n_rows, Centers& centers, int n_threads, UpdateStats& stats);
     void give_back(int64_t moved, int64_t nnz) const;
 

@@ -112,10 +112,11 @@ public:
     // Rows that are screened together, so that their sums and norms stay in the cache.
     static constexpr int64_t kChunkRows = PackedEntry::kPlaces;
 
-    // Memory that build() will take. A packed entry and its share of where chunks begin are no larger than an entry.
+    // Memory that build() will take, counts by parts of the rows included. A packed entry and its share of where chunks begin
+    // are no larger than an entry.
     template <class V, class I>
     static int64_t bytes(const Matrix<V, I>& view) {
-        return view.nnz() * int64_t(sizeof(ColumnEntry)) + view.n_features * 32 +
+        return view.nnz() * int64_t(sizeof(ColumnEntry) + 1) + view.n_features * 40 +
                view.n_rows * int64_t(sizeof(float)) * (kMaxGroups + 1);
     }
 

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from support.data import LAYOUTS, NAMES, csr, dense, problem, weights_for
 from support.marks import slow_except
 
-from sparsecluster import KMeans, kmeans_plusplus
+from sparsecluster import KMeans, _core, kmeans_plusplus
+from sparsecluster.rows.rows import as_rows
 
 MAKERS = {"sparse": csr, "dense": np.array}
 
@@ -312,3 +313,22 @@ def test_squared_norms_are_accepted_and_change_nothing():
 def test_squared_norms_of_another_length_are_refused():
     with pytest.raises(ValueError, match="length of x_squared_norms 3 should be equal"):
         kmeans_plusplus(np.eye(4), 2, x_squared_norms=np.ones(3))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 16])
+def test_a_screen_that_several_threads_build_changes_no_seed(n_threads):
+    rng = np.random.default_rng(4)
+    n_rows, n_features, per_row = 20_000, 50, 6  # three chunks of the screen
+    features = np.minimum(rng.pareto(0.7, size=(n_rows, per_row)), n_features - 1).astype(np.int32)
+    ends = np.arange(0, n_rows * per_row + 1, per_row)
+    X = sp.csr_array((rng.random(n_rows * per_row), features.ravel(), ends), (n_rows, n_features))
+    X.sum_duplicates()
+    rows = as_rows(X, n_threads=1).core
+    draws = rng.random((24, 4))
+
+    def seeds(memory_limit, n_threads):
+        given = (25, 7, draws, 25, 0, np.ones(n_rows), 0.0)
+        return _core.greedy_kmeans_plusplus(rows, *given, memory_limit, n_threads)[0].tolist()
+
+    # Without memory for a screen every row is compared with every candidate.
+    assert seeds(2**40, n_threads) == seeds(1, 1)

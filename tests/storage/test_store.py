@@ -121,7 +121,31 @@ def test_rows_that_do_not_fit_into_memory_give_the_same(
     assert rows.streamed
     assert np.array_equal(stored.labels_, in_memory.labels_)
     assert stored.inertia_ == in_memory.inertia_
-    assert [one.cost for one in stored.history_] == [one.cost for one in in_memory.history_]
+    assert np.array_equal(
+        sp.csr_array(stored.cluster_centers_).toarray(),
+        sp.csr_array(in_memory.cluster_centers_).toarray(),
+    )
+    for name in ("cost", "moved"):
+        told, expected = ([getattr(one, name) for one in m.history_] for m in (stored, in_memory))
+        assert told == expected
+
+
+@pytest.mark.parametrize("algorithm", ["lloyd", "elkan", "elkan-rows", "hamerly", "block-max"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sums_that_follow_an_assignment_are_those_of_its_labels(
+    tmp_path, streamed, algorithm, metric
+):
+    X = counts(n_rows=900, n_features=200, seed=5)
+    X = X[np.diff(X.indptr) > 0]
+    weights = np.random.default_rng(6).integers(0, 4, X.shape[0]).astype(float)
+    given = {"algorithm": algorithm, "metric": metric, "random_state": 1, "n_threads": 2}
+    rows = convert(saved(tmp_path, X), tmp_path / "x.store")
+    stored = KMeans(9, **given).fit(rows, sample_weight=weights)
+    in_memory = KMeans(9, **given).fit(X, sample_weight=weights)
+    assert rows.streamed
+    assert np.array_equal(stored.labels_, in_memory.labels_)
+    assert np.array_equal(stored.cluster_centers_.toarray(), in_memory.cluster_centers_.toarray())
+    assert [one.moved for one in stored.history_] == [one.moved for one in in_memory.history_]
 
 
 def test_norms_of_rows_that_do_not_fit_stay_in_their_file(tmp_path, streamed):

@@ -89,14 +89,14 @@ class LabelledPart:
     def column_totals(self, range: tuple) -> tuple:
         """Sums over the columns."""
         found = self._geometry
-        given = found.points.core, found.row_weights, range
-        return _core.column_totals(*given, found.n_threads)
+        core, weights = found.points.core, found.row_weights
+        return _core.column_totals(core, weights, range, found.n_threads)
 
     def deviations(self, columns: Arrays) -> np.ndarray:
         """Squared deviations from the means of the columns, as an exact sum."""
         found = self._geometry
-        given = found.points.core, found.row_weights, stats_of(columns)
-        return _core.deviations(*given, found.n_threads)
+        core, weights = found.points.core, found.row_weights
+        return _core.deviations(core, weights, stats_of(columns), found.n_threads)
 
     def sums(self, columns: Arrays) -> Any:
         """What the rows add to the sums of their clusters."""

@@ -192,7 +192,7 @@ class Loop:
         n_rows = self.task.rows.n_rows
         if not self.settled:
             # The centers moved after the labels were given: give them again.
-            self._work.assign(self._shift, n_rows)
+            self._work.assign_last(self._shift, n_rows)
         inertia = self._work.cost(n_rows)
         self._work.finish()  # whose memory is needed for the copy of the centers
         return replace(

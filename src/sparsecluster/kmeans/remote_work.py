@@ -153,6 +153,10 @@ class RemoteWork:
         self._delta, self._sizes = ahead["delta"], ahead["sizes"]
         return Found(**merge_found([ahead]))
 
+    def assign_last(self, shift: np.ndarray, n_rows: int) -> None:
+        """The same, where no update follows."""
+        self.assign(shift, n_rows)
+
     def _step(self, n_rows: int, delta: Delta | None) -> Arrays:
         """Have the workers apply a delta, if there is one, and assign the first rows."""
         counts = n_rows < self._task.rows.n_rows or self._scatter is not None

@@ -41,6 +41,7 @@ class LocalWork:
     def _begin(self, n_clusters: int) -> None:
         task = self._task
         self._assigner: Any
+        self._sums: Any
         if task.bounds is None:
             self._assigner = make_assigner(task.algorithm, task.rows, task.setting)
         else:
@@ -75,6 +76,11 @@ class LocalWork:
         found = self._assigner.assign(self.centers, shift, labels, self._progress())
         self.basis = self._assigner.basis
         return found
+
+    def assign_last(self, shift: np.ndarray, n_rows: int) -> None:
+        """The same, where no update follows."""
+        self._sums = None
+        self.assign(shift, n_rows)
 
     def _progress(self) -> Callable[[float], Any] | None:
         """Tells the share of an assignment that begins now."""

@@ -185,7 +185,7 @@ class BisectingKMeans(TreeForms, CenterEstimator):
         n_threads = effective_n_threads(self.n_threads)
         columns, metric = Columns.occurring(rows), self._measure(reset=True)
         points = rows if columns is None else columns.rows(rows, n_threads=n_threads)
-        columns_of = _core.column_stats(points.core, weights, n_threads)
+        variance = _core.column_stats(points.core, weights, n_threads).mean_variance
         splitter = Splitter(
             rows=points,
             weights=weights,
@@ -194,7 +194,7 @@ class BisectingKMeans(TreeForms, CenterEstimator):
             n_init=int(self.n_init),
             max_iter=int(self.max_iter),
             cost_tol=0.0,
-            shift_tol=self.tol * columns_of.mean_variance,
+            shift_tol=self.tol * variance,
             n_threads=threads_for(points.core.nnz * 2, n_threads),
         )
 
