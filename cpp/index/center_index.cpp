@@ -119,7 +119,8 @@ bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits, int n
 
 void CenterIndex::build_hybrid(const Centers& centers, int64_t head_limit, int n_threads) {
     const int64_t d = centers.n_features;
-    const int64_t range = std::max<int64_t>(1024, (d + 4 * n_threads - 1) / (4 * std::max(n_threads, 1)));
+    const int64_t wanted = n_threads > 1 ? 4 * n_threads : 1;  // to look for a range in each center takes time
+    const int64_t range = std::max<int64_t>(1024, (d + wanted - 1) / wanted);
     const int64_t n_ranges = (d + range - 1) / range;
     // Calls visit(center, from, to) with the entries of each center in a range of features.
     auto visit_range = [&](int64_t r, const auto& visit) {

@@ -51,19 +51,19 @@ public:
 
         if (!moved.empty() && blocks_pay(centers, moved, labels)) return scan_blocks(centers, labels);
 
-        // stale: centers that moved since the base index was built, these last ones included.
+        // stale: centers that moved since the base index was built, or some were put aside; these last ones included.
         std::vector<int32_t> merged;
         std::set_union(stale_.ids.begin(), stale_.ids.end(), moved.begin(), moved.end(), std::back_inserter(merged));
         if (moved.empty() || double(moved.size()) > kFullShare * double(n_centers_))
             return scan_all(centers, labels);
-        if (!base_built_ || base_is_old(centers, int64_t(merged.size() - moved.size()))) {
-            build_base(centers);
+        if (!base_built_ || stale_are_many(centers, int64_t(merged.size() - moved.size()))) {
+            put_aside(centers, int64_t(moved.size()));
             merged = moved;
         }
         AssignStats stats;
         const double seconds = seconds_of([&] {
             stale_.build(centers, merged, scale_, limits(), options_.n_threads);
-            for (int32_t k : merged) base_.start[k] = -std::numeric_limits<float>::infinity();
+            mask(moved, shift);
             stats = scan_moved(centers, labels);
         });
         plain_rate_ = seconds / double(n_rows_ * int64_t(merged.size()));
@@ -80,6 +80,7 @@ public:
     bool grow() override {
         base_built_ = false;
         stale_.clear();
+        n_aside_ = 0;
         return true;
     }
 
@@ -89,6 +90,8 @@ private:
     // To put an entry of a center into an index costs as much as the scores of so many rows with a center.
     static constexpr double kScoresOfEntry = 4;
     static constexpr int64_t kBatch = 2048;
+    // Indexes of centers that are put aside.
+    static constexpr size_t kMostAside = 8;
     // Centers of more entries than this are read from memory, not from caches.
     static constexpr int64_t kLargeCenters = int64_t(2) << 20;
     // Blocks are made of all centers where more than so many moved, or where leaving out the others left more than
@@ -98,15 +101,43 @@ private:
     void build_base(const Centers& centers) {
         base_.build(centers, scale_, limits(), options_.n_threads);
         stale_.clear();
+        n_aside_ = 0;
         base_built_ = true;
+        wasted_ = detours_ = 0;
+    }
+
+    static double building_scores(const Centers& centers) { return kScoresOfEntry * double(centers.nnz()); }
+
+    // Whether the centers that are stale, but did not move now, have cost as much as an index of all would.
+    bool stale_are_many(const Centers& centers, int64_t n_stale) {
+        const double building = building_scores(centers);
+        wasted_ += double(n_stale) * (double(n_rows_) + building / double(n_centers_));
+        return wasted_ > building;
+    }
+
+    // Begins anew with stale centers. Only rows that have to be scanned again ask for those that were: as long as these
+    // are few, their index is kept beside that of all. So many will move now.
+    void put_aside(const Centers& centers, int64_t n_moved) {
+        int64_t kept = stale_.n_centers + n_moved;
+        for (size_t a = 0; a < n_aside_; ++a) kept += aside_[a].n_centers;
+        if (!base_built_ || n_aside_ == kMostAside || double(kept) > kFullShare * double(n_centers_) ||
+            detours_ > building_scores(centers)) {
+            build_base(centers);
+            return;
+        }
+        if (n_aside_ == aside_.size()) aside_.emplace_back();
+        std::swap(stale_, aside_[n_aside_++]);
+        stale_.clear();
         wasted_ = 0;
     }
 
-    // Whether the centers that are stale, but did not move now, have cost as much as an index of all would.
-    bool base_is_old(const Centers& centers, int64_t n_stale) {
-        const double building = kScoresOfEntry * double(centers.nnz());
-        wasted_ += double(n_stale) * (double(n_rows_) + building / double(n_centers_));
-        return wasted_ > building;
+    // Centers that moved are looked for in the index of stale ones alone.
+    void mask(const std::vector<int32_t>& moved, const std::vector<double>& shift) {
+        constexpr float kNowhere = -std::numeric_limits<float>::infinity();
+        for (int32_t k : moved) base_.start[k] = kNowhere;
+        for (size_t a = 0; a < n_aside_; ++a)
+            for (int64_t s = 0; s < aside_[a].n_centers; ++s)
+                if (shift[aside_[a].ids[s]] > 0) aside_[a].start[s] = kNowhere;
     }
 
     // Whether to rule out blocks in this pass: where that is possible, and should be faster.
@@ -140,6 +171,8 @@ private:
         for (int64_t k = 0; k < n_centers_; k += 2) some.push_back(int32_t(k));
         base_ = CenterIndex();
         base_built_ = false;
+        aside_.clear();
+        n_aside_ = 0;
         CenterIndex index;
         const double indexing = seconds_of([&] { index.build(centers, some, scale_, limits(), options_.n_threads); });
         const double scanning = seconds_of([&] {
@@ -152,6 +185,8 @@ private:
         const int64_t known = scores_.size();
         base_ = CenterIndex();
         stale_ = CenterIndex();
+        aside_.clear();
+        n_aside_ = 0;
         base_built_ = forgotten_ = false;
         std::vector<int64_t> doubtful;
         AssignStats stats;
@@ -273,44 +308,62 @@ private:
                                       std::min(kBatch, int64_t(ids.size()) - begin), labels);
     }
 
-    // Complete scores of a few rows: the base index where it is fresh, the stale centers on top.
+    // Complete scores of a few rows: those of the base index, and of the others those of centers that moved since.
     int64_t scan_again(const Centers& centers, const int64_t* ids, int64_t n_ids, int32_t* labels) {
-        const CenterIndex& index = stale_;
-        std::vector<float> scores(n_ids * index.stride);
-        std::vector<double> errors(n_ids), roundings(n_ids);
-        auto position = [&](int64_t row) { return std::lower_bound(ids, ids + n_ids, row) - ids; };
-        auto keep = [&](const Scanned& scanned, const auto&, int) {
-            const int64_t p = position(scanned.row);
-            std::copy_n(scanned.scores, index.stride, scores.data() + p * index.stride);
-            errors[p] = scanned.error;
-            roundings[p] = scanned.rounding;
-        };
-        if (index.n_centers > 0) scan(rows_, index, ids, n_ids, options_.n_threads, scratches_, keep);
+        std::vector<Newer> newer;
+        for (size_t a = 0; a < n_aside_; ++a) newer.push_back(scan_newer(aside_[a], ids, n_ids));
+        if (stale_.n_centers > 0) newer.push_back(scan_newer(stale_, ids, n_ids));
         std::atomic<int64_t> moved{0};
         scan(rows_, base_, ids, n_ids, options_.n_threads, scratches_,
              [&](const Scanned& scanned, const auto& row, int thread) {
-                 const int64_t p = position(scanned.row);
+                 const int64_t p = std::lower_bound(ids, ids + n_ids, scanned.row) - ids;
                  float* all = const_cast<float*>(scanned.scores);
-                 for (int64_t s = 0; s < index.n_centers; ++s)
-                     all[index.ids[s]] = scores[p * index.stride + s];
                  Scanned complete = scanned;
+                 for (const Newer& one : newer) {
+                     const CenterIndex& index = *one.index;
+                     // A center has its score in one index; elsewhere it is masked.
+                     for (int64_t s = 0; s < index.n_centers; ++s)
+                         all[index.ids[s]] = std::max(all[index.ids[s]], one.scores[p * index.stride + s]);
+                     complete.error = std::max(complete.error, one.errors[p]);
+                     complete.rounding = std::max(complete.rounding, one.roundings[p]);
+                 }
                  complete.top = base_.simd->top2(all, base_.stride);
-                 complete.error = std::max(scanned.error, errors[p]);
-                 complete.rounding = std::max(scanned.rounding, roundings[p]);
                  if (settle_row(complete, row, centers, norms_, scratches_[thread].candidates, labels))
                      moved.fetch_add(1, std::memory_order_relaxed);
              });
         return moved;
     }
 
+    // What an index beside that of all says of a few rows.
+    struct Newer {
+        const CenterIndex* index;
+        std::vector<float> scores;
+        std::vector<double> errors, roundings;
+    };
+
+    Newer scan_newer(const CenterIndex& index, const int64_t* ids, int64_t n_ids) {
+        detours_ += double(n_ids) * double(index.n_centers);
+        Newer found{&index, std::vector<float>(n_ids * index.stride), std::vector<double>(n_ids), std::vector<double>(n_ids)};
+        scan(rows_, index, ids, n_ids, options_.n_threads, scratches_, [&](const Scanned& scanned, const auto&, int) {
+            const int64_t p = std::lower_bound(ids, ids + n_ids, scanned.row) - ids;
+            std::copy_n(scanned.scores, index.stride, found.scores.data() + p * index.stride);
+            found.errors[p] = scanned.error;
+            found.roundings[p] = scanned.rounding;
+        });
+        return found;
+    }
+
     bool always_;
     int64_t n_centers_ = 0;
     bool forgotten_ = false;
     RowScores scores_;
-    CenterIndex base_;        // all centers; those of stale_ are masked
+    CenterIndex base_;        // all centers; those that moved since are masked
     bool base_built_ = false;
-    CenterIndex stale_;       // those that moved since base_ was built
-    double wasted_ = 0;       // in scores: on those of them that had not moved again
+    std::vector<CenterIndex> aside_;  // the first n_aside_: those that moved since base_ was built, but not lately; others
+    size_t n_aside_ = 0;              // keep their memory
+    CenterIndex stale_;       // those that moved since then
+    double wasted_ = 0;       // in scores: on those of them that had not moved again,
+    double detours_ = 0;      // and on those beside base_, by rows that were scanned again
     std::vector<double> norms_;
     std::vector<ScanScratch> scratches_;
     std::optional<BlockScan> blocks_;

@@ -57,3 +57,12 @@ def test_an_index_of_few_centers_follows_one_of_many_and_the_other_way_round(n_t
     plain, _ = fit(X, 100, n_threads=n_threads, algorithm="lloyd")
     np.testing.assert_array_equal(auto.labels_, plain.labels_)
     assert [record.cost for record in auto.history_] == [record.cost for record in plain.history_]
+
+
+@pytest.mark.parametrize(("n_columns", "n_clusters"), [(30, 40), (200, 150), (400, 300)])
+def test_rows_that_are_scanned_again_meet_centers_that_moved_a_while_ago(n_columns, n_clusters):
+    X = unit_text(6000, n_columns)
+    auto, _ = fit(X, n_clusters)
+    plain, _ = fit(X, n_clusters, algorithm="lloyd")
+    np.testing.assert_array_equal(auto.labels_, plain.labels_)
+    assert [record.cost for record in auto.history_] == [record.cost for record in plain.history_]
