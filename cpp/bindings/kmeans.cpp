@@ -133,11 +133,13 @@ SumDeltaView delta_of(const InDelta& arrays, int64_t n_features) {
             "the clusters of a delta do not end within it");
     for (size_t k = 0; k + 1 < delta.begin.size(); ++k)
         require(delta.begin[k] <= delta.begin[k + 1], "the clusters of a delta do not ascend");
-    for (size_t k = 0; k + 1 < delta.begin.size(); ++k)
-        for (int64_t e = delta.begin[k]; e < delta.begin[k + 1]; ++e)
-            require(delta.features[e] >= 0 && delta.features[e] < n_features &&
-                        (e == delta.begin[k] || delta.features[e - 1] < delta.features[e]),
-                    "the features of a delta do not ascend");
+    for (int64_t k = 0; k < delta.n_clusters(); ++k) {
+        const std::span<const int32_t> own = delta.features_of(k);
+        if (own.empty()) continue;
+        bool ascend = own.front() >= 0 && own.back() < n_features;
+        for (size_t e = 1; e < own.size(); ++e) ascend &= own[e - 1] < own[e];
+        require(ascend, "the features of a delta do not ascend");
+    }
     return delta;
 }
 

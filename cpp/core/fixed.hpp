@@ -102,6 +102,18 @@ public:
         if (!sums.fine_.empty()) cut(sums.fine_, kept);
     }
 
+    // Appends what others are together: both have keys, which ascend. What comes to nothing is left out.
+    template <class Key>
+    static void append_merged(std::span<const Key> one, const FixedSumsView& one_sums, std::span<const Key> other,
+                              const FixedSumsView& other_sums, std::vector<Key>& keys, FixedSums& sums) {
+        if (!sums.fine_.empty() || !one_sums.fine.empty() || !other_sums.fine.empty()) {
+            sums.fine_.resize(keys.size(), 0);
+            append_merged<true>(one, one_sums, other, other_sums, keys, sums);
+        } else {
+            append_merged<false>(one, one_sums, other, other_sums, keys, sums);
+        }
+    }
+
     // A copy that takes no more room than it needs.
     void assign_tightly(const FixedSums& other) {
         tighten(coarse_, other.coarse_);
@@ -121,6 +133,44 @@ public:
     std::vector<int64_t> take_fine() { return std::move(fine_); }
 
 private:
+    // Which of two keys comes first is hard to predict: no step depends on it by a branch.
+    template <bool kFine, class Key>
+    static void append_merged(std::span<const Key> one, const FixedSumsView& one_sums, std::span<const Key> other,
+                              const FixedSumsView& other_sums, std::vector<Key>& keys, FixedSums& sums) {
+        const size_t n_one = one.size(), n_other = other.size(), all = keys.size() + n_one + n_other;
+        size_t at = 0, o = 0, to = keys.size();
+        const auto fine_of = [](const FixedSumsView& view, size_t i) { return view.fine.empty() ? 0 : view.fine[i]; };
+        keys.resize(all);
+        sums.coarse_.resize(all);
+        if (kFine) sums.fine_.resize(all);
+        while (at < n_one && o < n_other) {
+            const Key a = one[at], b = other[o];
+            const int64_t first = a <= b, second = b <= a;
+            const int64_t coarse = (-first & one_sums.coarse[at]) + (-second & other_sums.coarse[o]);
+            bool zero = coarse == 0;
+            keys[to] = std::min(a, b);
+            sums.coarse_[to] = coarse;
+            if (kFine) {
+                sums.fine_[to] = (-first & fine_of(one_sums, at)) + (-second & fine_of(other_sums, o));
+                zero &= sums.fine_[to] == 0;
+            }
+            to += !zero;
+            at += first;
+            o += second;
+        }
+        const auto append_rest = [&](std::span<const Key> rest, const FixedSumsView& view, size_t from) {
+            for (; from < rest.size(); ++from, ++to) {
+                keys[to] = rest[from];
+                sums.coarse_[to] = view.coarse[from];
+                if (kFine) sums.fine_[to] = fine_of(view, from);
+            }
+        };
+        append_rest(one, one_sums, at);
+        append_rest(other, other_sums, o);
+        keys.resize(to);
+        sums.coarse_.resize(to);
+        if (kFine) sums.fine_.resize(to);
+    }
     template <class T>
     static void cut(std::vector<T>& values, size_t size) {
         values.resize(size);

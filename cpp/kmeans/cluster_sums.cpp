@@ -22,6 +22,7 @@ ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric 
 
 void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
                       Scratch& scratch) {
+    constexpr size_t kMany = 4;  // sums that come are many against those that are known: above one per so many
     Cluster& cluster = clusters_[k];
     cluster.fixed_weight.add(weight);
     cluster.weight = scales_.weight.value(cluster.fixed_weight);
@@ -31,9 +32,16 @@ void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedS
         cluster.sums.append(sums);
         return;
     }
-    // In place: what comes chunk by chunk has few features that are new.
     scratch.features.clear();
     scratch.sums.clear();
+    if (features.size() * kMany > cluster.features.size()) {
+        FixedSums::append_merged<int32_t>(cluster.features, cluster.sums.view(), features, sums, scratch.features,
+                                          scratch.sums);
+        FixedSums::tighten(cluster.features, scratch.features);
+        cluster.sums.assign_tightly(scratch.sums);
+        return;
+    }
+    // In place: what comes chunk by chunk has few features that are new.
     bool vanished = false;
     const size_t n_known = cluster.features.size();
     size_t at = 0;

@@ -11,35 +11,6 @@
 
 namespace sparsecluster {
 
-namespace {
-
-// Features, ascending, and their sums.
-struct SumRange {
-    std::span<const int32_t> features;
-    FixedSumsView sums;
-};
-
-// Appends both; what comes to nothing is left out.
-void merge_sums(const SumRange& one, const SumRange& other, std::vector<int32_t>& features, FixedSums& sums) {
-    const size_t n_one = one.features.size(), n_other = other.features.size();
-    size_t at = 0, o = 0;
-    while (at < n_one && o < n_other) {
-        const int32_t feature = std::min(one.features[at], other.features[o]);
-        FixedSum sum;
-        if (one.features[at] == feature) sum = one.sums[at++];
-        if (other.features[o] == feature) sum.add(other.sums[o++]);
-        if (sum.zero()) continue;
-        features.push_back(feature);
-        sums.push_back(sum);
-    }
-    features.insert(features.end(), one.features.begin() + at, one.features.end());
-    sums.append(one.sums.between(at, n_one));
-    features.insert(features.end(), other.features.begin() + o, other.features.end());
-    sums.append(other.sums.between(o, n_other));
-}
-
-}  // namespace
-
 SumDelta merged(const SumDeltaView& one, const SumDeltaView& other) {
     SumDelta both;
     both.moved = one.moved + other.moved;
@@ -49,8 +20,8 @@ SumDelta merged(const SumDeltaView& one, const SumDeltaView& other) {
     both.sums.reserve(one.features.size() + other.features.size());
     for (int64_t k = 0; k < one.n_clusters(); ++k) {
         both.weights[k].add(other.weights[k]);
-        merge_sums({one.features_of(k), one.sums_of(k)}, {other.features_of(k), other.sums_of(k)}, both.features,
-                   both.sums);
+        FixedSums::append_merged(one.features_of(k), one.sums_of(k), other.features_of(k), other.sums_of(k),
+                                 both.features, both.sums);
         both.begin.push_back(int64_t(both.features.size()));
     }
     return both;
@@ -265,8 +236,8 @@ SumDelta RowSums::delta(const int32_t* labels, int64_t n_rows, const SumScales& 
             if (!first) {
                 both.features.clear();
                 both.sums.clear();
-                merge_sums({features[k], sums[k].view()}, {scratch.features, scratch.sums.view()}, both.features,
-                           both.sums);
+                FixedSums::append_merged<int32_t>(features[k], sums[k].view(), scratch.features, scratch.sums.view(),
+                                                  both.features, both.sums);
             }
             FixedSums::tighten(features[k], first ? scratch.features : both.features);
             sums[k].assign_tightly(first ? scratch.sums : both.sums);
