@@ -114,7 +114,19 @@ public:
         return nb::make_tuple(to_numpy(std::move(found.n_children)), to_numpy(std::move(found.sizes)),
                               to_numpy(std::move(found.costs)), to_numpy(std::move(found.n_iter)));
     }
-    Out<int32_t> order() const { return to_numpy(std::vector<int32_t>(grower_.order())); }
+    // The leaf of each row, from the rows of each leaf from left to right.
+    Out<int32_t> labels(In<int64_t> leaf_sizes) const {
+        const std::vector<int32_t>& order = grower_.order();
+        std::vector<int32_t> labels(order.size());
+        auto at = order.begin();
+        for (size_t leaf = 0; leaf < leaf_sizes.size(); ++leaf) {
+            const int64_t n = leaf_sizes.data()[leaf];
+            require(n >= 0 && n <= order.end() - at, "leaves have other rows than the tree");
+            for (const auto end = at + n; at != end; ++at) labels[*at] = int32_t(leaf);
+        }
+        require(at == order.end(), "leaves have other rows than the tree");
+        return to_numpy(std::move(labels));
+    }
     double root_cost() { return grower_.root_cost(); }
     // indptr, columns and values.
     nb::tuple take_centers() {
@@ -183,7 +195,7 @@ void bind_tree(nb::module_& m) {
              "n_init"_a, "max_iter"_a, "cost_tol"_a, "weights"_a.none(), "n_threads"_a, nb::keep_alive<1, 2>())
         .def("split", &PyTreeGrower::split, "begin"_a, "sizes"_a, "n_children"_a, "lower"_a, "upper"_a, "seeds"_a,
              "balanced"_a, "progress"_a.none() = nb::none())
-        .def("order", &PyTreeGrower::order)
+        .def("labels", &PyTreeGrower::labels, "leaf_sizes"_a)
         .def_prop_ro("root_cost", &PyTreeGrower::root_cost)
         .def("take_centers", &PyTreeGrower::take_centers);
     m.def("bounded_labels", &py_bounded_labels, "scores"_a, "lower"_a, "upper"_a, "n_threads"_a);

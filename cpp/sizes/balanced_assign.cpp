@@ -83,41 +83,64 @@ int64_t BalancedAssigner<T>::approach(int64_t few, int steps_per_cluster) {
     return now;
 }
 
+// Lists the rows of clusters that have too many, in ascending order; answers how many these are. Below, what belongs to one of
+// these rows is filed by its cluster: there are as many places for each cluster as it has rows.
+template <class T>
+int64_t BalancedAssigner<T>::list_crowded() {
+    crowded_.resize(k_), place_.resize(k_);
+    int64_t places = 0;
+    for (int c = 0; c < k_; ++c) {
+        crowded_[c] = sizes_[c] > bounds_.most, place_[c] = places;
+        if (crowded_[c]) places += sizes_[c];
+    }
+    some_.resize(n_ + 1);
+    int64_t size = 0;
+    for (int64_t i = 0; i < n_; ++i) some_[size] = i, size += crowded_[labels_[i]];
+    other_.resize(size), other_labels_.resize(size);
+    return size;
+}
+
 // Rows that clusters have too many go, those that lose least first, to the best cluster that has room, round by round.
 template <class T>
 void BalancedAssigner<T>::move_excess() {
-    std::vector<std::vector<uint64_t>> leaving(k_), coming(k_);
-    std::vector<T> open;
-    auto keep_best = [](std::vector<uint64_t>& offers, int64_t most) {
-        if (int64_t(offers.size()) <= most) return;
-        std::nth_element(offers.begin(), offers.begin() + most, offers.end());
-        offers.resize(most);
+    // An offer names its row by its number on the list.
+    auto keep_best = [](uint64_t* offers, int64_t size, int64_t most) {
+        if (size > most) std::nth_element(offers, offers + most, offers + size);
+        return std::min(size, most);
     };
     while (excess() > 0) {
-        open = prices_;
-        for (int c = 0; c < k_; ++c) {
-            leaving[c].clear(), coming[c].clear();
-            if (sizes_[c] >= bounds_.most) open[c] = kFar<T>;
-        }
-        some_.resize(n_ + 1);
-        int64_t size = 0;
-        for (int64_t i = 0; i < n_; ++i) some_[size] = i, size += sizes_[labels_[i]] > bounds_.most;
-        other_.resize(size), other_labels_.resize(size);
-        best_lanes(scores_, some_.data(), size, stride_, open.data(), other_labels_.data(), other_.data());
-        other_of_.resize(n_);
+        open_ = prices_;
+        for (int c = 0; c < k_; ++c)
+            if (sizes_[c] >= bounds_.most) open_[c] = kFar<T>;
+        const int64_t size = list_crowded();
+        best_lanes(scores_, some_.data(), size, stride_, open_.data(), other_labels_.data(), other_.data());
+        leaving_.resize(size), coming_.resize(size);
         for (int64_t j = 0; j < size; ++j) {
-            other_of_[some_[j]] = int32_t(j);
-            leaving[labels_[some_[j]]].push_back(offer(best_[some_[j]] - other_[j], some_[j]));
+            const int64_t i = some_[j];
+            leaving_[place_[labels_[i]]++] = offer(best_[i] - other_[j], j);
         }
+        // Of each cluster those that lose least, one cluster after the other; then by where they go.
+        int64_t n_leaving = 0;
+        arrivals_.assign(k_ + 1, 0);
         for (int c = 0; c < k_; ++c) {
-            if (sizes_[c] <= bounds_.most) continue;
-            keep_best(leaving[c], sizes_[c] - bounds_.most);
-            for (const uint64_t one : leaving[c]) coming[other_labels_[other_of_[row_of(one)]]].push_back(one);
+            if (!crowded_[c]) continue;
+            uint64_t* const offers = leaving_.data() + place_[c] - sizes_[c];
+            const int64_t kept = keep_best(offers, sizes_[c], sizes_[c] - bounds_.most);
+            for (int64_t e = 0; e < kept; ++e) ++arrivals_[other_labels_[row_of(offers[e])] + 1];
+            std::copy_n(offers, kept, leaving_.data() + n_leaving);
+            n_leaving += kept;
         }
+        for (int c = 0; c < k_; ++c) arrivals_[c + 1] += arrivals_[c];
+        for (int64_t e = 0; e < n_leaving; ++e) coming_[arrivals_[other_labels_[row_of(leaving_[e])]]++] = leaving_[e];
         for (int c = 0; c < k_; ++c) {
-            if (coming[c].empty()) continue;
-            keep_best(coming[c], bounds_.most - sizes_[c]);
-            for (const uint64_t one : coming[c]) best_[row_of(one)] = other_[other_of_[row_of(one)]], move(row_of(one), c);
+            const int64_t first = c == 0 ? 0 : arrivals_[c - 1];
+            uint64_t* const offers = coming_.data() + first;
+            const int64_t kept = keep_best(offers, arrivals_[c] - first, bounds_.most - sizes_[c]);
+            for (int64_t e = 0; e < kept; ++e) {
+                const int64_t j = row_of(offers[e]);
+                best_[some_[j]] = other_[j];
+                move(some_[j], c);
+            }
         }
     }
 }
@@ -221,15 +244,10 @@ int64_t BalancedAssigner<T>::violation() const {
 // Raises the prices of all clusters that have too many rows.
 template <class T>
 void BalancedAssigner<T>::sweep() {
-    const int64_t most = bounds_.most;
-    std::vector<T> open = prices_;
-    std::vector<char> over(k_);
+    const int64_t size = list_crowded();
+    open_ = prices_;
     for (int c = 0; c < k_; ++c)
-        if ((over[c] = sizes_[c] > most)) open[c] = kFar<T>;
-    some_.resize(n_ + 1);
-    int64_t size = 0;
-    for (int64_t i = 0; i < n_; ++i) some_[size] = i, size += over[labels_[i]];
-    other_.resize(size), other_labels_.resize(size);
+        if (crowded_[c]) open_[c] = kFar<T>;
     auto look = [&](const std::vector<T>& prices) {
         parallel_blocks((size + kBlock - 1) / kBlock, n_threads_, [&](int64_t block, int) {
             const int64_t first = block * kBlock, n = std::min(kBlock, size - first);
@@ -237,12 +255,12 @@ void BalancedAssigner<T>::sweep() {
                        other_.data() + first);
         });
     };
-    look(open);
-    margins_of_.resize(std::max<size_t>(margins_of_.size(), k_));
-    for (int c = 0; c < k_; ++c) margins_of_[c].clear();
-    for (int64_t j = 0; j < size; ++j) margins_of_[labels_[some_[j]]].push_back(best_[some_[j]] - other_[j]);
+    look(open_);
+    margins_.resize(size);
+    for (int64_t j = 0; j < size; ++j) margins_[place_[labels_[some_[j]]]++] = best_[some_[j]] - other_[j];
     for (int c = 0; c < k_; ++c)
-        if (over[c]) prices_[c] += price_to_lose(margins_of_[c], sizes_[c] - most);
+        if (crowded_[c])
+            prices_[c] += price_to_lose(margins_.data() + place_[c] - sizes_[c], sizes_[c], sizes_[c] - bounds_.most);
     look(prices_);
     for (int64_t j = 0; j < size; ++j) {
         const int64_t i = some_[j];
@@ -253,10 +271,10 @@ void BalancedAssigner<T>::sweep() {
 
 // By how much a cluster has to be dearer for so many of its rows to leave.
 template <class T>
-T BalancedAssigner<T>::price_to_lose(std::vector<T>& margins, int64_t n_rows) const {
-    const auto last = margins.begin() + (n_rows - 1);
-    std::nth_element(margins.begin(), last, margins.end());
-    const T highest_out = *last, lowest_in = *std::min_element(last + 1, margins.end());
+T BalancedAssigner<T>::price_to_lose(T* margins, int64_t size, int64_t n_rows) const {
+    T* const last = margins + (n_rows - 1);
+    std::nth_element(margins, last, margins + size);
+    const T highest_out = *last, lowest_in = *std::min_element(last + 1, margins + size);
     return highest_out + (lowest_in - highest_out) / 2;
 }
 

@@ -47,7 +47,8 @@ private:
     int64_t excess() const;
     int64_t violation() const;
     void sweep();
-    T price_to_lose(std::vector<T>& margins, int64_t n_rows) const;
+    int64_t list_crowded();
+    T price_to_lose(T* margins, int64_t size, int64_t n_rows) const;
     void raise_price(int cluster, int64_t target);
     void lower_price(int cluster, int64_t target);
     void measure_losses();
@@ -68,9 +69,11 @@ private:
     std::vector<T> best_;                // per row: its score less the price, where it is
     std::vector<int64_t> some_;          // rows of a step, and what else there is for them
     std::vector<T> other_;
-    std::vector<int32_t> other_labels_, other_of_;
-    std::vector<T> margins_, sorted_;
-    std::vector<std::vector<T>> margins_of_;     // per cluster
+    std::vector<int32_t> other_labels_;
+    std::vector<T> margins_, sorted_, open_;     // open: prices, those of some clusters beyond reach
+    std::vector<char> crowded_;                  // per cluster: has too many rows
+    std::vector<int64_t> place_, arrivals_;      // per cluster: where its part of a list ends
+    std::vector<uint64_t> leaving_, coming_;     // rows by what they lose
     std::vector<double> loss_;           // k x k: the least loss of a move from a to b
     std::vector<int64_t> loser_;         // and the row that has it
     std::vector<std::vector<int64_t>> members_;  // of each cluster, ascending, while rows move one by one

@@ -1,12 +1,14 @@
 // Nodes split within bounds, to the bit the same for any number of threads; the assignment against trying all.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "simd/kernels.hpp"
 #include "sizes/balanced_assign.hpp"
+#include "sizes/best_lane.hpp"
 #include "tests/check.hpp"
 #include "tree/column_marks.hpp"
 #include "tree/grow.hpp"
@@ -81,6 +83,28 @@ void check_assignment(unsigned seed, int64_t n, int k, SizeBounds bounds, bool t
     std::vector<int64_t> none(k, 0);
     const double best = best_total(scores, n, k, bounds, 0, none);
     check(std::abs(total - best) <= 1e-9, "a balanced assignment is not the best");
+}
+
+template <class T>
+void check_best_lanes(unsigned seed, int64_t n, int stride) {
+    std::mt19937 random(seed);
+    std::vector<T> scores((n + 1) * stride), prices(stride), best(n);
+    for (T& score : scores) score = T(random() % 8);
+    for (T& price : prices) price = T(random() % 3);
+    if (stride > 1) prices.back() = std::numeric_limits<T>::infinity();
+    std::vector<int64_t> rows(n);
+    for (int64_t& row : rows) row = int64_t(random() % uint32_t(n + 1));
+    std::vector<int32_t> labels(n);
+    for (const int64_t* of : {static_cast<const int64_t*>(rows.data()), static_cast<const int64_t*>(nullptr)}) {
+        best_lanes(scores.data(), of, n, stride, prices.data(), labels.data(), best.data());
+        for (int64_t j = 0; j < n; ++j) {
+            const T* const row = scores.data() + (of ? of[j] : j) * stride;
+            int at = 0;
+            for (int c = 1; c < stride; ++c)
+                if (row[c] - prices[c] > row[at] - prices[at]) at = c;
+            check(labels[j] == at && best[j] == row[at] - prices[at], "not the first of the best lanes");
+        }
+    }
 }
 
 bool same(const Split& a, const Split& b) {
@@ -290,6 +314,9 @@ void check_tree() {
     for (const bool unit : {false, true})
         for (const int k : {2, 16, 17}) check_quantized_rows(unit, k);
     check_column_marks();
+    for (const int stride : {1, 2, 3, 4, 6, 8, 12, 16, 20, 32, 48, 64, 80})
+        for (const int64_t n : {1, 2, 7, 8, 19, 37})
+            check_best_lanes<float>(unsigned(stride), n, stride), check_best_lanes<double>(unsigned(stride), n, stride);
     check_growth(Bounding::if_needed);
     check_growth(Bounding::always);
     for (unsigned seed = 0; seed < 20; ++seed) {

@@ -1,7 +1,9 @@
 #include "tree/node_centers.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "core/clones.hpp"
 #include "core/exact.hpp"
@@ -13,19 +15,34 @@ namespace {
 
 constexpr int64_t kRowsAhead = 6;  // rows that are asked for before they are needed
 constexpr int64_t kFew = 4;        // columns per entry up to which all are looked at
-constexpr int64_t kFull = 3;       // columns per entry up to which a row is spread over all of them
 constexpr double kLost = 1e-6;     // of the norms: a cost whose digits are lost in their sum
 
-// Adds a full row, in which columns that do not occur are zero: the bits are those of a sum of the entries alone. The row is
-// zero afterwards.
+// Adds the entries of a row to the totals of their columns.
 template <class V>
-[[gnu::always_inline]] inline void add_full_row(V* row, int64_t n, double times, double* totals) {
-    for (int64_t column = 0; column < n; ++column) totals[column] += times * double(row[column]), row[column] = 0;
+[[gnu::always_inline]] inline void add_row(const int32_t* features, const V* values, int64_t n, double times, double* totals) {
+    constexpr int kTogether = 8;
+    int64_t e = 0;
+    for (; e + kTogether <= n; e += kTogether) {
+        double added[kTogether];
+        for (int lane = 0; lane < kTogether; ++lane) added[lane] = times * double(values[e + lane]);
+        // Two features are one word to read.
+        for (int lane = 0; lane < kTogether; lane += 2) {
+            uint64_t two;
+            std::memcpy(&two, features + e + lane, 8);
+            static_assert(std::endian::native == std::endian::little);
+            totals[uint32_t(two)] += added[lane], totals[two >> 32] += added[lane + 1];
+        }
+    }
+    for (; e < n; ++e) totals[features[e]] += times * double(values[e]);
 }
 FOR_EACH_PROCESSOR
-void add_full(float* row, int64_t n, double times, double* totals) { add_full_row(row, n, times, totals); }
+void add_entries(const int32_t* features, const float* values, int64_t n, double times, double* totals) {
+    add_row(features, values, n, times, totals);
+}
 FOR_EACH_PROCESSOR
-void add_full(double* row, int64_t n, double times, double* totals) { add_full_row(row, n, times, totals); }
+void add_entries(const int32_t* features, const double* values, int64_t n, double times, double* totals) {
+    add_row(features, values, n, times, totals);
+}
 
 }  // namespace
 
@@ -51,9 +68,7 @@ void NodeCenters<V>::find_one(const NodePoints<V>& points, int c, Scratch& own) 
     own.occurring.reserve(n_columns);
     double* const totals = own.totals.data();
     const int64_t per_row = points.rows.n_entries() / std::max<int64_t>(points.size(), 1);
-    const bool all = kFew * per_row * (end - first) >= n_columns, full = kFull * per_row >= n_columns;
-    if (full && int64_t(own.row.size()) < n_columns) own.row.resize(n_columns, V(0));
-    V* const spread = own.row.data();
+    const bool all = kFew * per_row * (end - first) >= n_columns;
     double weight = 0;
     for (int64_t j = first; j < end; ++j) {
         const int64_t i = members_[j];
@@ -61,11 +76,8 @@ void NodeCenters<V>::find_one(const NodePoints<V>& points, int c, Scratch& own) 
         const double times = points.weight(i);
         weight += times;
         points.rows.rows(i, 1, [&](const NodeBlock<V>& row) {
-            if (full) {
-                for (int64_t e = row.begin[0], last = row.begin[1]; e < last; ++e) spread[row.features[e]] = row.values[e];
-                return add_full(spread, n_columns, times, totals);
-            }
-            for (int64_t e = row.begin[0]; e < row.begin[1]; ++e) totals[row.features[e]] += times * double(row.values[e]);
+            const int64_t begin = row.begin[0];
+            add_entries(row.features + begin, row.values + begin, row.begin[1] - begin, times, totals);
             for (int64_t e = row.begin[0]; !all && e < row.begin[1]; ++e) own.occurring.mark(row.features[e]);
         });
     }

@@ -31,7 +31,6 @@ public:
 private:
     struct Scratch {
         std::vector<double> totals;  // columns: all zero between clusters
-        std::vector<V> row;          // columns: all zero between rows, where these have most of them
         ColumnMarks occurring;
     };
     void find_one(const NodePoints<V>& points, int c, Scratch& own);

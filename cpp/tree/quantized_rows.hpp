@@ -33,13 +33,14 @@ private:
     const int16_t* row(int64_t i) const { return cells_.get() + i * stride_; }
 
     const Kernels* kernels_ = nullptr;
-    int64_t n_ = 0, n_columns_ = 0, stride_ = 0;  // a row has `stride_` cells: pairs of columns
+    int64_t n_ = 0, n_columns_ = 0, stride_ = 0;  // a row has `stride_` cells, those beyond the columns zero
     float scale_ = 1, center_scale_ = 1;          // from values to whole numbers
     int lanes_ = 0, padded_ = 0;                  // of the table, and of the products
     HugeBuffer<int16_t> cells_, centers_;         // centers: pairs of columns x lanes x 2
     std::vector<int64_t> norms2_;
     std::vector<float> halves_;
     HugeBuffer<int32_t> sums_;                    // clusters x stride
+    std::vector<int32_t> changed_;                // rows whose cells the sums are to get
     std::vector<int32_t> summed_;                 // the labels that the sums are of; empty for none
 };
 

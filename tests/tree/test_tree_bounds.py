@@ -67,6 +67,13 @@ def test_balanced_assignment_is_the_best_there_is(n, k, seed, ties):
     assert scores[np.arange(n), labels].sum() == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 8, 12, 16, 24, 31, 32, 48, 64, 80])
+@pytest.mark.parametrize("n", [1, 5, 8, 31, 100])
+def test_rows_that_may_go_anywhere_go_to_the_first_of_their_best_clusters(n, k):
+    scores = np.random.default_rng(n * k).integers(0, 5, size=(n, k)).astype(float)
+    assert np.array_equal(_core.bounded_labels(scores, 0, n, 1), scores.argmax(axis=1))
+
+
 SCORES = {
     "uniform": lambda rng, n, k: rng.random((n, k)),
     "some clusters suit all rows": lambda rng, n, k: rng.random((n, k)) + 2 * rng.random(k),

@@ -16,6 +16,7 @@ from sparsecluster import _core
 if TYPE_CHECKING:
     from sparsecluster.rows.recipe import Recipe
 
+_EMPTY = sp.csr_array((1, 1), dtype=np.float64)
 MAX_INDEX = np.iinfo(np.int32).max
 LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
 
@@ -166,7 +167,8 @@ def check_structure(matrix: Any, name: str = "X") -> Any:
         if matrix.format in ("csr", "csc", "bsr"):
             # On a copy of the frame, because scipy trims the arrays of what it checks.
             full = matrix.format != "csr" or name != "X"
-            copy.copy(matrix).check_format(full_check=full)
+            if full or not _lengths_agree(matrix):
+                copy.copy(matrix).check_format(full_check=full)
         elif matrix.format == "coo" and matrix.nnz:
             for axis, index in enumerate((matrix.row, matrix.col)):
                 if index.min() < 0 or index.max() >= matrix.shape[axis]:
@@ -177,6 +179,18 @@ def check_structure(matrix: Any, name: str = "X") -> Any:
             f"entries, for example with scipy.sparse.coo_array."
         ) from None
     return matrix
+
+
+def _lengths_agree(matrix: Any) -> bool:
+    """Whether the arrays of a CSR matrix are as long as each of them says: what scipy would find
+    in several times as long."""
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    return bool(
+        indptr.ndim == indices.ndim == data.ndim == 1
+        and len(indptr) == matrix.shape[0] + 1
+        and len(indices) == len(data)
+        and indptr[0] == 0 <= indptr[-1] <= len(data)
+    )
 
 
 def _with_plain_indices(matrix: Any, name: str) -> Any:
@@ -271,7 +285,8 @@ def mapped_csr(
 
     Only `indptr` is copied, to 32 bits as scipy has it, unless that is too much.
     """
-    matrix = sp.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
+    matrix = copy.copy(_EMPTY)  # to make one takes longer than a small fit can wait
+    matrix.resize(len(indptr) - 1, n_features)
     if indptr[-1] <= MAX_INDEX and not keep_indptr:
         indptr = indptr.astype(np.int32)
     matrix.indptr, matrix.indices, matrix.data = indptr, indices, data

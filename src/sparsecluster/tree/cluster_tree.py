@@ -286,6 +286,8 @@ class ClusterTree(ClusterMixin, TreeForms):
 
     def _teller(self, started: float) -> Callable[[int, int, int, int], None]:
         def told(level: int, nodes: int, done: int, total: int) -> None:
+            if not (self.verbose or self.callback):
+                return
             seconds = time.perf_counter() - started
             if done == total:
                 self._show(f"Level {level}: {counted(nodes, 'node')} split, {seconds:.2f} s")

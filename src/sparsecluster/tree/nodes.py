@@ -37,11 +37,9 @@ class Tree:
     def __init__(self, parents: np.ndarray, sizes: np.ndarray) -> None:
         self.parents = np.asarray(parents, dtype=np.int32)
         self.sizes = np.asarray(sizes, dtype=np.int64)
-        nodes = np.arange(len(self.parents))
-        begin = np.searchsorted(self.parents, nodes, side="left")
-        end = np.searchsorted(self.parents, nodes, side="right")
-        self.n_children = (end - begin).astype(np.int32)
-        self.first_children = np.where(end > begin, begin, 0).astype(np.int32)
+        ends = np.searchsorted(self.parents, np.arange(len(self.parents) + 1)).astype(np.int32)
+        self.n_children = ends[1:] - ends[:-1]
+        self.first_children = ends[:-1] * (self.n_children > 0)
 
     def __eq__(self, other: object) -> bool:
         return (

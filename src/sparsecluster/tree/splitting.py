@@ -166,22 +166,26 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
     seeds = np.array([seed], dtype=np.uint64)
     parents, costs = [np.array([-1])], [np.zeros(1)]
     all_sizes = [sizes]
-    while len(inner := np.flatnonzero(sizes > plan.max_leaf_size)):
-        total = int(sizes[inner].sum())
+    largest = n_rows
+    while largest > plan.max_leaf_size:
+        inner = np.flatnonzero(sizes > plan.max_leaf_size)
+        of_inner = sizes[inner]
+        total = int(of_inner.sum())
 
         def progress(
             done: int, depth: int = depth, n: int = len(inner), total: int = total
         ) -> None:
             told(depth + 1, n, min(done, total), total)
 
-        bounds = plan.children(sizes[inner], n_levels - depth)
+        bounds = plan.children(of_inner, n_levels - depth)
         n_children, of_children, child_costs, iterations = grower.split(
-            begin[inner], sizes[inner], *bounds, seeds[inner], plan.balanced, progress
+            begin[inner], of_inner, *bounds, seeds[inner], plan.balanced, progress
         )
-        ends_before = np.cumsum(sizes[inner]) - sizes[inner]
-        begin = np.repeat(begin[inner] - ends_before, n_children)
-        begin += np.cumsum(of_children) - of_children
-        if of_children.max() > plan.max_leaf_size:
+        largest = int(of_children.max())
+        if largest > plan.max_leaf_size:
+            ends_before = np.cumsum(of_inner) - of_inner
+            begin = np.repeat(begin[inner] - ends_before, n_children)
+            begin += np.cumsum(of_children) - of_children
             seeds = child_seeds(seeds[inner], n_children)
         parents.append(np.repeat(n_nodes + inner, n_children))
         n_nodes += len(sizes)
@@ -192,10 +196,7 @@ def grow(splitter: Splitter, plan: SizePlan, seed: int, told: Callable[..., Any]
         depth += 1
         told(depth, len(inner), total, total)
     tree = Tree(np.concatenate(parents), np.concatenate(all_sizes))
-    labels = np.empty(n_rows, dtype=np.int32)
-    labels[grower.order()] = np.repeat(
-        np.arange(tree.n_leaves, dtype=np.int32), tree.sizes[tree.leaves]
-    )
+    labels = grower.labels(tree.sizes[tree.leaves])
     costs[0][0] = grower.root_cost
     centers = splitter.centers_of(grower)
     if tree.n_nodes == 1:
