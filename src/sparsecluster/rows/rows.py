@@ -16,7 +16,6 @@ from sparsecluster import _core
 if TYPE_CHECKING:
     from sparsecluster.rows.recipe import Recipe
 
-_EMPTY = sp.csr_array((1, 1), dtype=np.float64)
 MAX_INDEX = np.iinfo(np.int32).max
 LARGEST_NORM2 = 1e300  # of a row or a center; the core refuses larger rows (rows.cpp)
 
@@ -285,8 +284,7 @@ def mapped_csr(
 
     Only `indptr` is copied, to 32 bits as scipy has it, unless that is too much.
     """
-    matrix = copy.copy(_EMPTY)  # to make one takes longer than a small fit can wait
-    matrix.resize(len(indptr) - 1, n_features)
+    matrix = sp.csr_array((len(indptr) - 1, n_features), dtype=data.dtype)
     if indptr[-1] <= MAX_INDEX and not keep_indptr:
         indptr = indptr.astype(np.int32)
     matrix.indptr, matrix.indices, matrix.data = indptr, indices, data
