@@ -135,7 +135,8 @@ void check_passes(const FiledRows& filed, int64_t chunk_bytes) {
     check(n_seen == n, "rows are not as in memory");
 }
 
-// An update after an assignment that it followed moves the centers as ever, and reads nothing: the files are cut off by then.
+// An update after an assignment that it followed moves the centers as ever. Where that passed through all rows, it reads
+// nothing: the files are cut off by then.
 void check_following(const Algorithm& algorithm) {
     context = std::string("files, followed, ") + algorithm.name;
     const FiledRows filed(400);
@@ -172,7 +173,7 @@ void check_following(const Algorithm& algorithm) {
         }
         // A label that changes afterwards is read again; where none does, nothing is.
         if (iteration == 1) labels[3] = same[3] = (labels[3] + 1) % int32_t(k);
-        if (iteration == 2) filed.cut_off();
+        if (iteration == 2 && &algorithm == &kLloyd) filed.cut_off();
         const UpdateStats expected = sums.update(labels.data(), n, centers, 1);
         const UpdateStats found = following.update(same.data(), n, followed, 2);
         check(labels == same && expected.moved == found.moved && expected.shift == found.shift && expected.cost == found.cost,
