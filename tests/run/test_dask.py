@@ -1,6 +1,5 @@
 """Fits on real Dask workers, in processes: the same bits as in one."""
 
-import os
 import pickle
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from support.machines import assert_nothing_left, assert_same_fit, sparse_rows
 from sparsecluster import KMeans, SphericalKMeans, load_model, seed_centers, silhouette
 from sparsecluster.kmeans.partition import Partition
 from sparsecluster.run import dask_session
-from sparsecluster.run.dask import start_cluster
 from sparsecluster.run.local import LocalExecutor
 
 pytest.importorskip("distributed")
@@ -37,22 +35,6 @@ def test_workers_change_nothing(client, store, estimator, init):
 def test_single_worker_of_its_own_changes_nothing(store):
     remote = KMeans(20, random_state=0, executor=1).fit(store)
     assert_same_fit(KMeans(20, random_state=0).fit(store), remote)
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs Linux")
-def test_workers_that_take_all_cores_have_cores_of_their_own():
-    import distributed
-
-    cores = os.sched_getaffinity(0)
-    if len(cores) % 2:
-        pytest.skip("needs an even number of cores")
-    with (
-        start_cluster(2, len(cores) // 2) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        one, other = client.run(os.sched_getaffinity, 0).values()
-    assert len(one) == len(other)
-    assert one | other == cores
 
 
 def test_answers_merged_on_workers_change_nothing(client, store, monkeypatch):

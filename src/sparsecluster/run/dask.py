@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -195,33 +194,13 @@ def start_cluster(n_workers: int, n_threads: int) -> Any:
     dask: Any = importlib.import_module("dask")
     distributed: Any = importlib.import_module("distributed")
     with dask.config.set(QUIET):
-        cluster = distributed.LocalCluster(
+        return distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=n_threads,
             processes=True,
             memory_limit=None,
             dashboard_address=":0",
         )
-    _give_cores([nanny.pid for nanny in cluster.workers.values()], n_threads)
-    return cluster
-
-
-def _give_cores(processes: Sequence[int], n_threads: int) -> None:
-    """Keep each of these processes on cores of its own, if together they take all.
-
-    They wait for each other many times per second. A core that is free for a moment would take over
-    a thread of another process, which finds none of its data in the caches there.
-    """
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    cores = sorted(os.sched_getaffinity(0))
-    if len(processes) < 2 or len(processes) * n_threads != len(cores):
-        return
-    for number, process in enumerate(processes):
-        own = cores[number * n_threads : (number + 1) * n_threads]
-        with suppress(OSError):  # one that is gone by now
-            for thread in os.listdir(f"/proc/{process}/task"):
-                os.sched_setaffinity(int(thread), own)
 
 
 @contextmanager
