@@ -25,9 +25,9 @@ constexpr double kGain = 1e-12;  // more than rounding
 template <class T>
 constexpr T kFar = std::numeric_limits<T>::infinity();
 
-// A row and what it loses, in one number that orders them: by the loss as float32, then by the row.
+// A row and what it loses, in one number that orders them: by the loss as float32, where both zeros are one, then by the row.
 uint64_t offer(double loss, int64_t row) {
-    const auto bits = std::bit_cast<uint32_t>(float(loss));
+    const auto bits = std::bit_cast<uint32_t>(float(loss) + 0.0f);
     return uint64_t(bits >> 31 ? ~bits : bits | 0x80000000u) << 32 | uint64_t(row);
 }
 

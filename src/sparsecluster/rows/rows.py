@@ -185,7 +185,8 @@ def _lengths_agree(matrix: Any) -> bool:
     in several times as long."""
     indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
     return bool(
-        indptr.ndim == indices.ndim == data.ndim == 1
+        all(isinstance(array, np.ndarray) for array in (indptr, indices, data))
+        and indptr.ndim == indices.ndim == data.ndim == 1
         and len(indptr) == matrix.shape[0] + 1
         and len(indices) == len(data)
         and indptr[0] == 0 <= indptr[-1] <= len(data)
