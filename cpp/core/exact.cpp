@@ -45,11 +45,12 @@ struct Portion {
 
 template <class V, class I>
 int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
-               std::vector<int32_t>& candidates) {
+               std::vector<int32_t>& candidates, bool* firm) {
+    if (firm) *firm = true;
     if (candidates.size() == 1) return candidates[0];
     const double row_norm = std::sqrt(row_norm2);
     const int64_t row_size = row.size - std::count(row.values, row.values + row.size, V(0));
-    std::vector<double> lowest(candidates.size());
+    std::vector<double> lowest(candidates.size()), highest(candidates.size());
     double threshold = INFINITY;
     for (size_t c = 0; c < candidates.size(); ++c) {
         const Center& center = centers.items[candidates[c]];
@@ -57,15 +58,30 @@ int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
         const double error = kEps * (double(row_size + 8) * row_norm * std::sqrt(center.norm2) +
                                      double(center.size() + 8) * center.norm2);
         lowest[c] = half_distance - error;
-        threshold = std::min(threshold, half_distance + error);
+        highest[c] = half_distance + error;
+        threshold = std::min(threshold, highest[c]);
     }
     int32_t nearest = -1;
+    double nearest_highest = INFINITY;
     for (size_t c = 0; c < candidates.size(); ++c) {
         if (lowest[c] > threshold) continue;
-        if (nearest < 0 || nearer_to_second(row, centers.items[nearest], centers.items[candidates[c]]))
-            nearest = candidates[c];
+        if (nearest >= 0 && !nearer_to_second(row, centers.items[nearest], centers.items[candidates[c]])) continue;
+        nearest = candidates[c];
+        nearest_highest = highest[c];
     }
     if (nearest < 0) throw std::invalid_argument("no center is nearest: did X change during the call?");
+    if (!firm) return nearest;
+    // Those that would be compared with it if there were no others. One alone has just been, and so have all where it
+    // comes first and none is nearer.
+    int64_t n_rivals = 0;
+    bool first_of_equals = true;
+    for (size_t c = 0; c < candidates.size(); ++c) {
+        if (candidates[c] == nearest || lowest[c] > nearest_highest) continue;
+        ++n_rivals;
+        first_of_equals = first_of_equals && candidates[c] > nearest &&
+                          !nearer_to_second(row, centers.items[nearest], centers.items[candidates[c]]);
+    }
+    *firm = n_rivals < 2 || first_of_equals;
     return nearest;
 }
 
@@ -170,10 +186,10 @@ void all_distances(const Rows& rows, const Centers& centers, Out* out, int n_thr
         rows.matrix());
 }
 
-template int32_t settle(const Row<float, int32_t>&, double, const Centers&, std::vector<int32_t>&);
-template int32_t settle(const Row<float, int64_t>&, double, const Centers&, std::vector<int32_t>&);
-template int32_t settle(const Row<double, int32_t>&, double, const Centers&, std::vector<int32_t>&);
-template int32_t settle(const Row<double, int64_t>&, double, const Centers&, std::vector<int32_t>&);
+template int32_t settle(const Row<float, int32_t>&, double, const Centers&, std::vector<int32_t>&, bool*);
+template int32_t settle(const Row<float, int64_t>&, double, const Centers&, std::vector<int32_t>&, bool*);
+template int32_t settle(const Row<double, int32_t>&, double, const Centers&, std::vector<int32_t>&, bool*);
+template int32_t settle(const Row<double, int64_t>&, double, const Centers&, std::vector<int32_t>&, bool*);
 template void all_distances(const Rows&, const Centers&, float*, int);
 template void all_distances(const Rows&, const Centers&, double*, int);
 

@@ -134,10 +134,11 @@ double distance2(const Row<V, I>& row, double row_norm2, const Center& center) {
 
 // The nearest of the candidates (ascending indices): by expanded float64 distances where these differ by
 // more than their rounding, else by the difference itself, feature by feature. Differences below 1e-12 of
-// the terms that make them up are ties, and go to the lowest index.
+// the terms that make them up are ties, and go to the lowest index. Such ties are not transitive: which of three or
+// more wins may change when another one of them goes away. `firm` becomes false where it may.
 template <class V, class I>
 int32_t settle(const Row<V, I>& row, double row_norm2, const Centers& centers,
-               std::vector<int32_t>& candidates);
+               std::vector<int32_t>& candidates, bool* firm = nullptr);
 
 // Squared distance of each listed row to its own center, exact to rounding and never negative.
 // `ids` may be null for all rows; out[i] belongs to ids[i]. Rows are multiplied by `scales`, one per row, if there are any.

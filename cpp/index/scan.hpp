@@ -41,10 +41,12 @@ struct ScanScratch {
     std::vector<int32_t> candidates;
 };
 
-// The label of a scanned row; near-ties are settled in float64. `norms` are the scaled norms of the centers.
+// The label of a scanned row; near-ties are settled in float64. `norms` are the scaled norms of the centers, `firm`
+// is as in settle().
 template <class V, class I>
 int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, const Centers& centers,
-               const std::vector<double>& norms, std::vector<int32_t>& candidates) {
+               const std::vector<double>& norms, std::vector<int32_t>& candidates, bool* firm = nullptr) {
+    if (firm) *firm = true;
     if (scanned.certain()) return scanned.top.index;
     const double row_norm = std::sqrt(scanned.norm2);
     auto error = [&](int64_t k) {
@@ -58,7 +60,7 @@ int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, c
     for (int64_t k = 0; k < centers.size(); ++k)
         if (scanned.scores[k] >= least && scanned.scores[k] + error(k) >= threshold)
             candidates.push_back(int32_t(k));
-    return settle(row, row_norm2, centers, candidates);
+    return settle(row, row_norm2, centers, candidates, firm);
 }
 
 // Where to stop packing, so that a block of long rows does not take much memory.

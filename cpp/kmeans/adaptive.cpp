@@ -72,7 +72,7 @@ public:
 
     void forget(int64_t i) override {
         if (i >= scores_.size()) return;
-        scores_.own[i] = std::numeric_limits<float>::quiet_NaN();
+        scores_.own[i] = RowScores::kUnknown;
         scores_.other[i] = std::numeric_limits<float>::infinity();
         forgotten_ = true;
     }
@@ -210,9 +210,10 @@ private:
     bool settle_row(const Scanned& scanned, const Row<V, I>& row, const Centers& centers,
                     const std::vector<double>& norms, std::vector<int32_t>& candidates, int32_t* labels) {
         const int64_t i = scanned.row;
-        const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, norms, candidates);
+        bool firm;
+        const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, norms, candidates, &firm);
         const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
-        scores_.own[i] = scanned.scores[label];
+        scores_.own[i] = firm ? scanned.scores[label] : RowScores::kUnknown;
         scores_.error[i] = next_above(scanned.error);
         scores_.other[i] = next_above(double(other) + scanned.error);
         const bool changed = labels[i] != label;
@@ -266,7 +267,7 @@ private:
                 wins = best - error > own_high;
                 if (wins && scanned.certain()) scores_.other[i] = std::max(scores_.other[i], next_above(own_high));
             } else {
-                // A comparison with NaN, a forgotten row, is false.
+                // A comparison with NaN, where it is unknown, is false.
                 wins = best - error > scores_.other[i] && own_low == own_low;
             }
             if (!wins || !scanned.certain()) {

@@ -215,6 +215,7 @@ BlockScan::OpenGroups BlockScan::list_open(int64_t begin, int64_t end, const int
     const auto list_row = [&](int64_t i, int64_t r, Part& part, Scratch& scratch) {
         const int64_t own_group = group_of(labels[i]);
         double least = scores_.own[i];
+        open.doubtful[i - begin] = std::isnan(least);
         if (own_group >= 0) {
             least = std::max(least, double(found_[i].best));
             // A center that stayed where it was may be nearer now.
@@ -411,9 +412,11 @@ bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const OpenGroups& op
             if (open.groups[p] != kRuledOut) add_group(open.groups[p]);
     }
     std::sort(candidates.begin(), candidates.end());
-    labels[i] = settle(row, rows_.norm2()[i], centers, candidates);
+    bool firm;
+    labels[i] = settle(row, rows_.norm2()[i], centers, candidates, &firm);
     const Center& center = centers.items[labels[i]];
-    scores_.own[i] = float((dot(row, center) - 0.5 * center.norm2) * scale_ * scale_);
+    scores_.own[i] =
+        firm ? float((dot(row, center) - 0.5 * center.norm2) * scale_ * scale_) : RowScores::kUnknown;
     scores_.other[i] = next_above(std::max({double(second), double(best.best), own}) + error);
     return true;
 }

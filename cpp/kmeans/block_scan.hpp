@@ -30,6 +30,9 @@ inline float next_above(double value) {
 
 // What is known of rows between two passes.
 struct RowScores {
+    // In place of a row's own score where every look at moved centers must become one at all of them.
+    static constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+
     std::vector<float> own;    // scores with their own centers,
     std::vector<float> error;  // which are off by this at most
     std::vector<float> other;  // what no score with another center exceeds

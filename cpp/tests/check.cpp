@@ -426,6 +426,7 @@ int main() {
     check_projection();
     check_text();
     check_threads();
+    check_ties();
     if (n_failures == 0)
         std::printf("kernels at %s: %d checks, all as they should be\n", levels.c_str(), n_checks);
     else

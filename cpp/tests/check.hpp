@@ -36,6 +36,7 @@ void check_files();
 void check_hierarchy();
 void check_projection();
 void check_text();
+void check_ties();
 void check_threads();
 void check_tree();
 
