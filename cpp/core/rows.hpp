@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/entry_files.hpp"
+#include "core/prefetch.hpp"
 
 namespace sparsecluster {
 
@@ -42,10 +43,12 @@ struct Matrix {
     // Asks for row i to be brought into the cache.
     void prefetch(int64_t i) const {
         const Row<V, I> ahead = row(i);
-        for (int64_t e = 0; e < ahead.size; e += 16) {
-            __builtin_prefetch(ahead.features + e);
-            __builtin_prefetch(ahead.values + e);
-        }
+        prefetch_lines(ahead.features, ahead.features + ahead.size);
+        prefetch_lines(ahead.values, ahead.values + ahead.size);
+    }
+    // Asks for where row i begins, which prefetch() has to know.
+    void prefetch_place(int64_t i) const {
+        if (indptr && !selected) prefetch_line(indptr + i);
     }
     int64_t nnz() const { return nnz(n_rows); }
     // Stored entries of the first `n` rows.

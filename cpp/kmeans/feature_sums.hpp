@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/prefetch.hpp"
 #include "core/rows.hpp"
 
 namespace sparsecluster {
@@ -88,14 +89,14 @@ public:
     // Asks for a feature, and when that has come for its sums, before they are read or changed.
     void prefetch(int64_t feature) const {
         if (as_table_) return;
-        if (const int32_t place = place_[feature]; place != kNowhere) __builtin_prefetch(&features_[place]);
+        if (const int32_t place = place_[feature]; place != kNowhere) prefetch_line(&features_[place]);
     }
     void prefetch_sums(int64_t feature, int64_t cluster = 0) const {
-        if (as_table_) return __builtin_prefetch(table_row(feature) + cluster);
+        if (as_table_) return prefetch_line(table_row(feature) + cluster);
         const int32_t place = place_[feature];
         if (place == kNowhere) return;
         const Feature& sums = features_[place];
-        __builtin_prefetch(sums.row ? static_cast<const void*>(sums.row.get() + cluster) : sums.list.data());
+        prefetch_line(sums.row ? static_cast<const void*>(sums.row.get() + cluster) : sums.list.data());
     }
     // scratch.products[k] = row . sums of cluster k. Notes the features that there is no room for.
     template <class V, class I>

@@ -8,6 +8,7 @@
 
 #include "core/exact.hpp"
 #include "core/parallel.hpp"
+#include "core/prefetch.hpp"
 #include "core/rows.hpp"
 
 namespace sparsecluster {
@@ -38,7 +39,7 @@ public:
             const int64_t end = (portion + 1) * n_listed / n_portions;
             int64_t entries = 0;
             for (int64_t s = portion * n_listed / n_portions; s < end; ++s) {
-                if (s + 1 < end) view_.prefetch(listed[s + 1]);
+                ask_for(listed, s, end);
                 const int32_t i = listed[s];
                 const auto other = view_.row(i);
                 double product = 0;
@@ -91,10 +92,19 @@ public:
     }
 
 private:
+    // Rows that are asked for before they are measured: anywhere in memory, each takes longer to come than to be measured.
+    static constexpr int64_t kRowsAhead = 8;
     // Entries of rows that are measured by one thread at a time.
     static constexpr int64_t kPortion = 1 << 12;
     // Below this share of the norms a distance is computed directly, for its digits.
     static constexpr double kCancelled = 0x1p-20;
+
+    void ask_for(const std::vector<int32_t>& listed, int64_t s, int64_t end) const {
+        if (s + 2 * kRowsAhead < end) view_.prefetch_place(listed[s + 2 * kRowsAhead]);
+        if (s + kRowsAhead >= end) return;
+        view_.prefetch(listed[s + kRowsAhead]);
+        prefetch_line(&rows_.norm2()[listed[s + kRowsAhead]]);
+    }
 
     double distance2(int64_t row, int64_t i, double product, const Row<V, I>& other) const {
         const double norms = rows_.norm2()[i] + rows_.norm2()[row], expanded = norms - 2 * product;

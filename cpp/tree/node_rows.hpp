@@ -10,6 +10,7 @@
 
 #include "core/huge.hpp"
 #include "core/parallel.hpp"
+#include "core/prefetch.hpp"
 #include "core/rows.hpp"
 #include "tree/column_marks.hpp"
 
@@ -83,7 +84,8 @@ public:
         const int64_t* const begin = copied_ ? begin_.data() : own_.indptr;
         const int32_t* const features = copied_ ? features_.get() : own_.features;
         const V* const values = copied_ ? values_.get() : own_.values;
-        for (int64_t e = begin[i]; e < begin[i + 1]; e += 16) __builtin_prefetch(features + e), __builtin_prefetch(values + e);
+        prefetch_lines(features + begin[i], features + begin[i + 1]);
+        prefetch_lines(values + begin[i], values + begin[i + 1]);
     }
 
     // Calls work(NodeBlock) for a block of rows.
@@ -144,15 +146,6 @@ private:
         }
     }
 
-    // Asks for a row of the matrix to be brought into the cache, to its last entry.
-    template <class I>
-    void ask_for(const Matrix<V, I>& matrix, int64_t i) const {
-        const auto row = matrix.row(ids_[i]);
-        if (row.size == 0) return;
-        for (int64_t e = 0; e < row.size; e += 16) __builtin_prefetch(row.features + e), __builtin_prefetch(row.values + e);
-        __builtin_prefetch(row.features + row.size - 1), __builtin_prefetch(row.values + row.size - 1);
-    }
-
     template <class I>
     void copy(const Matrix<V, I>& matrix) {
         if (int64_t(numbers_.size()) < matrix.n_features) numbers_.resize(matrix.n_features);
@@ -164,7 +157,7 @@ private:
         int32_t* const features = features_.get();
         V* const values = values_.get();
         for (int64_t i = 0; i < n_; ++i) {
-            ask_for(matrix, std::min(i + kAhead, n_ - 1));
+            matrix.prefetch(ids_[std::min(i + kAhead, n_ - 1)]);
             const auto row = matrix.row(ids_[i]);
             for (int64_t e = 0; e < row.size; ++e) {
                 const auto feature = int32_t(row.features[e]);
