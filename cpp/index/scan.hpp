@@ -66,10 +66,13 @@ int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, c
 // Where to stop packing, so that a block of long rows does not take much memory.
 template <class V, class I>
 int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin, int64_t end) {
-    constexpr int64_t kMostEntries = 1 << 17;
+    constexpr int64_t kMostEntries = 1 << 17, kPlacesAhead = 16;
+    if (!ids && !view.selected && view.indptr && view.indptr[end] - view.indptr[begin] <= kMostEntries) return end;
     int64_t entries = 0, p = begin;
-    do entries += view.row(ids ? ids[p++] : p++).size;
-    while (p < end && entries + view.row(ids ? ids[p] : p).size <= kMostEntries);
+    do {
+        if (ids && p + kPlacesAhead < end) view.prefetch_place(ids[p + kPlacesAhead]);
+        entries += view.row(ids ? ids[p] : p).size;
+    } while (++p < end && entries + view.row(ids ? ids[p] : p).size <= kMostEntries);
     return p;
 }
 
@@ -105,6 +108,9 @@ void pack_row(const Row<V, I>& row, const FeaturePlace* places, Scale scale, Hea
     tail = to_tail;
 }
 
+// Listed rows that are asked for before they are read.
+constexpr int64_t kRowsAhead = 4;
+
 template <class V, class I>
 void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
           int64_t end, ScanScratch& scratch) {
@@ -120,6 +126,7 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids
     HeadEntry* tail = scratch.tail.data();
     const bool in_float = std::is_same_v<V, float> && scales_in_float(index.scale);
     for (int64_t p = begin; p < end; ++p) {
+        if (ids && p + kRowsAhead < end) view.prefetch(ids[p + kRowsAhead]);
         const Row<V, I> row = view.row(ids ? ids[p] : p);
         if (index.direct)
             for (int64_t e = 0; e < row.size; ++e)
@@ -179,26 +186,25 @@ void start_block(const Matrix<V, I>& view, const CenterIndex& index, const int64
     add_lists(index, end - begin, scratch);
 }
 
-// Rows that are asked for before they are read.
-constexpr int64_t kRowsAhead = 4;
-
 // Few centers: rows that can be read as they are, unless their scale is none for float.
 template <class V, class I>
 bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
                      int64_t end, ScanScratch& scratch) {
     if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
         if (!index.direct || !scales_in_float(index.scale)) return false;
-        scratch.scores.resize((end - begin) * index.stride);
-        scratch.head_begin.assign(1, 0);
-        scratch.tail_begin.assign(end - begin + 1, 0);
-        scratch.rows.clear();
-        for (int64_t p = begin; p < end; ++p) {
-            const auto row = view.row(ids ? ids[p] : p);
-            scratch.rows.push_back({row.features, row.values, row.size});
-            scratch.head_begin.push_back(scratch.head_begin.back() + row.size);
+        const int64_t n_rows = end - begin;
+        scratch.scores.resize(n_rows * index.stride);
+        scratch.tail_begin.assign(n_rows + 1, 0);
+        scratch.head_begin.resize(n_rows + 1);
+        scratch.head_begin[0] = 0;
+        if (int64_t(scratch.rows.size()) < n_rows) scratch.rows.resize(n_rows);
+        for (int64_t r = 0; r < n_rows; ++r) {
+            const auto row = view.row(ids ? ids[begin + r] : begin + r);
+            scratch.rows[r] = {row.features, row.values, row.size};
+            scratch.head_begin[r + 1] = scratch.head_begin[r] + row.size;
         }
         // Listed rows may lie anywhere: those to come are asked for, some at a time.
-        const int64_t n_rows = end - begin, some = ids ? kRowsAhead : n_rows;
+        const int64_t some = ids ? kRowsAhead : n_rows;
         const auto ask_for = [&](int64_t from) {
             for (int64_t r = from; ids && r < std::min(n_rows, from + some); ++r) view.prefetch(ids[begin + r]);
         };

@@ -257,7 +257,7 @@ private:
             const double own_high = double(scores_.own[i]) + scores_.error[i];
             const bool own_stayed = local[labels[i]] < 0;
             if (own_stayed && best + error < own_low) {
-                scores_.other[i] = std::max(scores_.other[i], next_above(best + error));
+                if (best + error > scores_.other[i]) scores_.other[i] = next_above(best + error);
                 return;
             }
             Scanned scanned = found;
