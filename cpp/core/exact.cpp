@@ -106,9 +106,11 @@ void own_distances_between(const View& view, const Centers& centers, const int32
         const Portion& portion = portions[p];
         const Center& center = centers.items[portion.label];
         for (int64_t e = 0; e < center.size(); ++e) spread[center.features[e]] = center.values[e];
+        const auto listed = [&](int64_t m) { return ids ? ids[groups.ids[m]] : groups.ids[m]; };
         for (int64_t m = portion.begin; m < portion.end; ++m) {
-            const int64_t position = groups.ids[m];
-            const int64_t i = ids ? ids[position] : position;
+            constexpr int64_t kAhead = 6;
+            view.prefetch_listed(m, portion.end, kAhead, listed);
+            const int64_t position = groups.ids[m], i = listed(m);
             out[position - first] = spread_distance2(view.row(i), spread.data(), center, scales ? scales[i] : 1.0);
         }
         for (int32_t feature : center.features) spread[feature] = 0.0;

@@ -50,6 +50,13 @@ struct Matrix {
     void prefetch_place(int64_t i) const {
         if (indptr && !selected) prefetch_line(indptr + i);
     }
+    // Of rows that are read one after the other, up to the number `end` in some list, asks for the one that comes `ahead`
+    // numbers after `at`, and for the place of one that comes later. listed(number) is a row.
+    template <class Listed>
+    void prefetch_listed(int64_t at, int64_t end, int64_t ahead, const Listed& listed) const {
+        if (at + 2 * ahead < end) prefetch_place(listed(at + 2 * ahead));
+        if (at + ahead < end) prefetch(listed(at + ahead));
+    }
     int64_t nnz() const { return nnz(n_rows); }
     // Stored entries of the first `n` rows.
     int64_t nnz(int64_t n) const {

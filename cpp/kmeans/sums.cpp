@@ -133,10 +133,9 @@ void RowSums::add_changes(const View& view, const Changes& changes, int64_t begi
         const double weight = weight_of(i);
         if (poll && c % 256 == 0) poll_interrupt();
         // The rows of a cluster lie apart.
-        if (c + kAhead < end) {
-            const int64_t ahead = changes.ids[c + kAhead];
-            view.prefetch(ahead >= 0 ? ahead : ~ahead);
-        }
+        view.prefetch_listed(c, end, kAhead, [&](int64_t ahead) {
+            return changes.ids[ahead] >= 0 ? changes.ids[ahead] : ~changes.ids[ahead];
+        });
         scales.weight.add(scratch.weight, weight, sign);
         const auto row = view.row(i);
         for (int64_t e = 0; e < row.size; ++e) {

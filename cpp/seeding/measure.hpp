@@ -100,10 +100,8 @@ private:
     static constexpr double kCancelled = 0x1p-20;
 
     void ask_for(const std::vector<int32_t>& listed, int64_t s, int64_t end) const {
-        if (s + 2 * kRowsAhead < end) view_.prefetch_place(listed[s + 2 * kRowsAhead]);
-        if (s + kRowsAhead >= end) return;
-        view_.prefetch(listed[s + kRowsAhead]);
-        prefetch_line(&rows_.norm2()[listed[s + kRowsAhead]]);
+        view_.prefetch_listed(s, end, kRowsAhead, [&](int64_t ahead) { return listed[ahead]; });
+        if (s + kRowsAhead < end) prefetch_line(&rows_.norm2()[listed[s + kRowsAhead]]);
     }
 
     double distance2(int64_t row, int64_t i, double product, const Row<V, I>& other) const {
