@@ -1,5 +1,6 @@
 // The side of the clusters: deltas worked into the sums, and the centers that these make. Compiled without contraction, as
 // exact.cpp.
+#include <algorithm>
 #include <cmath>
 
 #include "core/exact.hpp"
@@ -19,6 +20,18 @@ SumScales::SumScales(const ColumnStats& columns) : features(columns.count.size()
 
 ClusterSums::ClusterSums(const ColumnStats& columns, int64_t n_clusters, Metric metric, CenterLimit limit)
     : scales_(columns), spread_(columns), metric_(metric), limit_(limit), clusters_(n_clusters) {}
+
+namespace {
+
+// The first of ascending numbers from `at` on that is not below one: with steps that double, because it may be far.
+size_t first_from(const std::vector<int32_t>& numbers, size_t at, int32_t one) {
+    size_t step = 1;
+    for (; at + step < numbers.size() && numbers[at + step] < one; step *= 2) at += step;
+    const auto last = numbers.begin() + int64_t(std::min(at + step, numbers.size()));
+    return size_t(std::lower_bound(numbers.begin() + int64_t(at), last, one) - numbers.begin());
+}
+
+}  // namespace
 
 void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedSumsView& sums, const FixedSum& weight,
                       Scratch& scratch) {
@@ -46,7 +59,7 @@ void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedS
     const size_t n_known = cluster.features.size();
     size_t at = 0;
     for (size_t e = 0; e < features.size(); ++e) {
-        while (at < n_known && cluster.features[at] < features[e]) ++at;
+        at = first_from(cluster.features, at, features[e]);
         if (at < n_known && cluster.features[at] == features[e]) {
             cluster.sums.add(at, sums[e]);
             vanished |= cluster.sums[at].zero();
