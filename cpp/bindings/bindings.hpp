@@ -23,6 +23,7 @@
 #include "bindings/gil.hpp"
 #include "core/centers.hpp"
 #include "core/exact_sum.hpp"
+#include "core/labels.hpp"
 #include "core/rows.hpp"
 
 namespace nb = nanobind;
@@ -96,8 +97,7 @@ inline const double* weights_of(const Weights& weights, const Rows& rows) {
 }
 
 inline void check_labels(const int32_t* labels, int64_t n, int64_t n_clusters, int32_t least) {
-    for (int64_t i = 0; i < n; ++i)
-        require(labels[i] >= least && labels[i] < n_clusters, "a label is out of range");
+    require(labels_within(labels, n, n_clusters, least), "a label is out of range");
 }
 
 }  // namespace sparsecluster

@@ -208,6 +208,12 @@ std::tuple<int64_t, Out<double>, double> py_apply(ClusterSums& sums, const InDel
     return {stats.moved, to_numpy(std::move(stats.shift)), stats.cost};
 }
 
+Out<int64_t> py_cluster_sizes(In<int32_t> labels, Weights weights, int64_t n_clusters) {
+    const auto n_rows = int64_t(labels.size());
+    check_labels(labels.data(), n_rows, n_clusters, 0);
+    return to_numpy(count_labels(labels.data(), weights_of(weights, n_rows), n_rows, n_clusters));
+}
+
 int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers, InOut<int32_t> labels,
                            const std::string& metric, int64_t head_limit, int n_threads) {
     require(int64_t(labels.size()) == rows.get().n_rows(), "one label a row is needed");
@@ -281,6 +287,7 @@ void bind_kmeans(nb::module_& m) {
         .def("whole", [](const ClusterSums& self) { return arrays_of(self.whole()); })
         .def("apply", &py_apply, "delta"_a, "scatter"_a, "centers"_a, "n_threads"_a);
 
+    m.def("cluster_sizes", &py_cluster_sizes, "labels"_a, "weights"_a.none(), "n_clusters"_a);
     m.def("first_variation", &py_first_variation, "rows"_a, "weights"_a.none(), "centers"_a,
           "labels"_a.noconvert(), "metric"_a, "head_limit"_a, "n_threads"_a);
 }

@@ -2,6 +2,7 @@
 // code path for all.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,11 +41,13 @@ struct Matrix {
         if (!indptr) return {features, values + i * n_features, n_features};
         return {features + indptr[i], values + indptr[i], indptr[i + 1] - indptr[i]};
     }
-    // Asks for row i to be brought into the cache.
+    // Asks for row i to be brought into the cache; of a long one for what it begins with, which the processor goes on from.
     void prefetch(int64_t i) const {
+        constexpr int64_t kMost = 256;
         const Row<V, I> ahead = row(i);
-        prefetch_lines(ahead.features, ahead.features + ahead.size);
-        prefetch_lines(ahead.values, ahead.values + ahead.size);
+        const int64_t n = std::min(ahead.size, kMost);
+        if (indptr) prefetch_lines(ahead.features, ahead.features + n);
+        prefetch_lines(ahead.values, ahead.values + n);
     }
     // Asks for where row i begins, which prefetch() has to know.
     void prefetch_place(int64_t i) const {

@@ -7,6 +7,7 @@
 
 #include "core/exact.hpp"
 #include "core/give_back.hpp"
+#include "core/labels.hpp"
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
@@ -72,9 +73,9 @@ static int64_t n_unlike(const int32_t* labels, const std::vector<int32_t>& other
 }
 
 RowSums::Changes RowSums::take_changes(const int32_t* labels, int64_t begin, int64_t end) {
+    const std::vector<int64_t> rows = rows_relabeled(labels, labels_.data(), begin, end);
     auto visit_changes = [&](const auto& note) {
-        for (int64_t i = begin; i < end; ++i) {
-            if (labels[i] == labels_[i]) continue;
+        for (const int64_t i : rows) {
             if (labels[i] >= 0) note(labels[i], i);
             if (labels_[i] >= 0) note(labels_[i], ~i);
         }

@@ -14,7 +14,6 @@ from sparsecluster.rows.rows import Rows
 
 # A row this near to its center, relative to its norm, lies on it: moving it would gain nothing.
 COINCIDES = 2.0**-40
-PART = 1 << 17
 
 
 def refill(
@@ -89,14 +88,7 @@ def fill(
 
 def sizes_of(labels: np.ndarray, weights: np.ndarray | None, n_clusters: int) -> np.ndarray:
     """How many rows with weight each cluster has."""
-    sizes = np.zeros(n_clusters, dtype=np.int64)
-    # A part at a time, because numpy counts on a copy of 64 bits.
-    for begin in range(0, len(labels), PART):
-        counted = labels[begin : begin + PART]
-        if weights is not None:
-            counted = counted[weights[begin : begin + PART] > 0]
-        sizes += np.bincount(counted, minlength=n_clusters)
-    return sizes
+    return _core.cluster_sizes(labels, weights, n_clusters)
 
 
 def warn_if_fewer(found: int, n_clusters: int) -> None:
