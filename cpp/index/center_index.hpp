@@ -56,6 +56,12 @@ public:
     // No centers. The memory stays, for the next ones.
     void clear();
 
+    // What it holds, and keeps when it is cleared.
+    int64_t bytes() const {
+        return head_.capacity() * int64_t(sizeof(float)) + int64_t(place.capacity() * sizeof(FeaturePlace)) +
+               int64_t(tail.capacity() * sizeof(TailEntry));
+    }
+
     const float* tile_rows(const Tile& tile) const { return head_.get() + tile.offset; }
 
     const Kernels* simd = nullptr;

@@ -92,8 +92,8 @@ private:
     static constexpr int64_t kBatch = 2048;
     // Indexes of centers that are put aside.
     static constexpr size_t kMostAside = 8;
-    // Bytes per entry of the rows that their tables of features may take.
-    static constexpr double kPlacesOfEntry = 2;
+    // Bytes that they may take: so many in any case, and so many per entry of the rows.
+    static constexpr int64_t kEnoughBytes = int64_t(48) << 20, kBytesOfEntry = 4;
     // Centers of more entries than this are read from memory, not from caches.
     static constexpr int64_t kLargeCenters = int64_t(2) << 20;
     // Blocks are made of all centers where more than so many moved, or where leaving out the others left more than
@@ -122,8 +122,9 @@ private:
     void put_aside(const Centers& centers, int64_t n_moved) {
         int64_t kept = stale_.n_centers + n_moved;
         for (size_t a = 0; a < n_aside_; ++a) kept += aside_[a].n_centers;
-        const double places = double(n_aside_ + 1) * double(rows_.n_features()) * double(sizeof(FeaturePlace));
-        const bool large = n_aside_ == kMostAside || places > kPlacesOfEntry * double(rows_.nnz());
+        int64_t bytes = stale_.bytes();
+        for (const CenterIndex& index : aside_) bytes += index.bytes();
+        const bool large = n_aside_ == kMostAside || bytes > std::max(kEnoughBytes, kBytesOfEntry * rows_.nnz());
         if (!base_built_ || large || double(kept) > kFullShare * double(n_centers_) || detours_ > building_scores(centers)) {
             build_base(centers);
             return;
