@@ -210,8 +210,15 @@ std::tuple<int64_t, Out<double>, double> py_apply(ClusterSums& sums, const InDel
 
 Out<int64_t> py_cluster_sizes(In<int32_t> labels, Weights weights, int64_t n_clusters) {
     const auto n_rows = int64_t(labels.size());
+    require(0 <= n_clusters && n_clusters <= INT32_MAX, "a number of clusters out of range");
     check_labels(labels.data(), n_rows, n_clusters, 0);
-    return to_numpy(count_labels(labels.data(), weights_of(weights, n_rows), n_rows, n_clusters));
+    const double* const w = weights_of(weights, n_rows);
+    std::vector<int64_t> sizes;
+    {
+        const GilReleased released;
+        sizes = count_labels(labels.data(), w, n_rows, n_clusters);
+    }
+    return to_numpy(std::move(sizes));
 }
 
 int64_t py_first_variation(const PyRows& rows, Weights weights, Centers& centers, InOut<int32_t> labels,

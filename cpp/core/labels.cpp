@@ -6,7 +6,7 @@ namespace sparsecluster {
 
 bool labels_within(const int32_t* labels, int64_t n, int64_t n_clusters, int32_t least) {
     if (n_clusters <= least) return n == 0;
-    // Without a way out, so that it is done a vector at a time. Labels below `least` become large numbers.
+    // No early exit, so that the loop is vectorized. Labels below `least` become large numbers.
     const auto n_allowed = uint32_t(std::min<int64_t>(n_clusters, INT32_MAX)) - uint32_t(least);
     uint32_t outside = 0;
     for (int64_t i = 0; i < n; ++i) outside |= uint32_t(uint32_t(labels[i]) - uint32_t(least) >= n_allowed);
@@ -14,9 +14,10 @@ bool labels_within(const int32_t* labels, int64_t n, int64_t n_clusters, int32_t
 }
 
 std::vector<int64_t> count_labels(const int32_t* labels, const double* weights, int64_t n, int64_t n_clusters) {
-    // Rows in turns to several tables, where one would wait for itself; to one where the tables were large against the rows.
+    // Rows in turns to several tables, where one would wait for itself; to a single one where tables would be large compared
+    // with the rows.
     constexpr int64_t kTurns = 4;
-    const int64_t n_tables = n_clusters * kTurns < n ? kTurns : 1;
+    const int64_t n_tables = n_clusters < n / kTurns ? kTurns : 1;
     std::vector<int64_t> counts(n_clusters * n_tables, 0);
     const auto counted = [&](int64_t i) { return int64_t(!weights || weights[i] > 0); };
     int64_t i = 0;
@@ -27,20 +28,6 @@ std::vector<int64_t> count_labels(const int32_t* labels, const double* weights, 
         for (int64_t k = 0; k < n_clusters; ++k) counts[k] += counts[table * n_clusters + k];
     counts.resize(n_clusters);
     return counts;
-}
-
-std::vector<int64_t> rows_relabeled(const int32_t* labels, const int32_t* before, int64_t begin, int64_t end) {
-    // Most labels stay as they were: some at a time are looked at together.
-    constexpr int64_t kSome = 64;
-    std::vector<int64_t> rows;
-    for (int64_t from = begin; from < end; from += kSome) {
-        const int64_t to = std::min(from + kSome, end);
-        int32_t unlike = 0;
-        for (int64_t i = from; i < to; ++i) unlike |= labels[i] ^ before[i];
-        for (int64_t i = from; unlike != 0 && i < to; ++i)
-            if (labels[i] != before[i]) rows.push_back(i);
-    }
-    return rows;
 }
 
 }  // namespace sparsecluster

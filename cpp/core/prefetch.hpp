@@ -12,6 +12,9 @@ inline void prefetch_line(const void* at) {
     asm volatile("" : : "r"(at));
 }
 
+// Entries of a row, at most: of a long one those that it begins with, from where the hardware prefetcher goes on.
+inline constexpr int64_t kPrefetchedEntries = 256;
+
 // All cache lines from `begin` to `end`.
 inline void prefetch_lines(const void* begin, const void* end) {
     constexpr uintptr_t kLine = 64;

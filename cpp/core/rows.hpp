@@ -41,11 +41,10 @@ struct Matrix {
         if (!indptr) return {features, values + i * n_features, n_features};
         return {features + indptr[i], values + indptr[i], indptr[i + 1] - indptr[i]};
     }
-    // Asks for row i to be brought into the cache; of a long one for what it begins with, which the processor goes on from.
+    // Asks for row i to be brought into the cache.
     void prefetch(int64_t i) const {
-        constexpr int64_t kMost = 256;
         const Row<V, I> ahead = row(i);
-        const int64_t n = std::min(ahead.size, kMost);
+        const int64_t n = std::min(ahead.size, kPrefetchedEntries);
         if (indptr) prefetch_lines(ahead.features, ahead.features + n);
         prefetch_lines(ahead.values, ahead.values + n);
     }

@@ -66,11 +66,11 @@ int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, c
 // Where to stop packing, so that a block of long rows does not take much memory.
 template <class V, class I>
 int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin, int64_t end) {
-    constexpr int64_t kMostEntries = 1 << 17, kPlacesAhead = 16;
+    constexpr int64_t kMostEntries = 1 << 17, kBeginsAhead = 16;
     if (!ids && !view.selected && view.indptr && view.indptr[end] - view.indptr[begin] <= kMostEntries) return end;
     int64_t entries = 0, p = begin;
     do {
-        if (ids && p + kPlacesAhead < end) view.prefetch_place(ids[p + kPlacesAhead]);
+        if (ids && p + kBeginsAhead < end) view.prefetch_place(ids[p + kBeginsAhead]);
         entries += view.row(ids ? ids[p] : p).size;
     } while (++p < end && entries + view.row(ids ? ids[p] : p).size <= kMostEntries);
     return p;

@@ -124,8 +124,12 @@ private:
         for (size_t a = 0; a < n_aside_; ++a) kept += aside_[a].n_centers;
         int64_t bytes = stale_.bytes();
         for (const CenterIndex& index : aside_) bytes += index.bytes();
-        const bool large = n_aside_ == kMostAside || bytes > std::max(kEnoughBytes, kBytesOfEntry * rows_.nnz());
-        if (!base_built_ || large || double(kept) > kFullShare * double(n_centers_) || detours_ > building_scores(centers)) {
+        const bool large = bytes > std::max(kEnoughBytes, kBytesOfEntry * rows_.nnz());
+        if (large) {  // gives the memory back, so that others can be put aside later
+            aside_.clear();
+            stale_ = CenterIndex();
+        }
+        if (!base_built_ || large || n_aside_ == kMostAside || double(kept) > kFullShare * double(n_centers_) || detours_ > building_scores(centers)) {
             build_base(centers);
             return;
         }

@@ -73,12 +73,11 @@ static int64_t n_unlike(const int32_t* labels, const std::vector<int32_t>& other
 }
 
 RowSums::Changes RowSums::take_changes(const int32_t* labels, int64_t begin, int64_t end) {
-    const std::vector<int64_t> rows = rows_relabeled(labels, labels_.data(), begin, end);
     auto visit_changes = [&](const auto& note) {
-        for (const int64_t i : rows) {
+        for_relabeled(labels, labels_.data(), begin, end, [&](int64_t i) {
             if (labels[i] >= 0) note(labels[i], i);
             if (labels_[i] >= 0) note(labels_[i], ~i);
-        }
+        });
     };
     Changes changes = group_ids(n_clusters_, visit_changes);
     std::copy(labels + begin, labels + end, labels_.begin() + begin);

@@ -84,8 +84,9 @@ public:
         const int64_t* const begin = copied_ ? begin_.data() : own_.indptr;
         const int32_t* const features = copied_ ? features_.get() : own_.features;
         const V* const values = copied_ ? values_.get() : own_.values;
-        prefetch_lines(features + begin[i], features + begin[i + 1]);
-        prefetch_lines(values + begin[i], values + begin[i + 1]);
+        const int64_t end = std::min(begin[i + 1], begin[i] + kPrefetchedEntries);
+        prefetch_lines(features + begin[i], features + end);
+        prefetch_lines(values + begin[i], values + end);
     }
 
     // Calls work(NodeBlock) for a block of rows.

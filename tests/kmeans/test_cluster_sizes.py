@@ -20,6 +20,13 @@ def test_sizes_are_those_that_numpy_counts(n_rows, n_clusters, weighted):
     np.testing.assert_array_equal(sizes, np.bincount(counted, minlength=n_clusters))
 
 
+@pytest.mark.parametrize("n_clusters", [-1, 2**31, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("n_rows", [0, 100_000])
+def test_numbers_of_clusters_that_no_label_can_have_are_refused(n_clusters, n_rows):
+    with pytest.raises(ValueError, match="out of range"):
+        _core.cluster_sizes(np.zeros(n_rows, dtype=np.int32), None, n_clusters)
+
+
 @pytest.mark.parametrize("wrong", [-1, 7, np.iinfo(np.int32).max, np.iinfo(np.int32).min])
 @pytest.mark.parametrize("row", [0, 63, 99])
 def test_labels_out_of_range_are_refused_wherever_they_are(wrong, row):
