@@ -129,7 +129,8 @@ private:
             aside_.clear();
             stale_ = CenterIndex();
         }
-        if (!base_built_ || large || n_aside_ == kMostAside || double(kept) > kFullShare * double(n_centers_) || detours_ > building_scores(centers)) {
+        if (!base_built_ || large || n_aside_ == kMostAside || double(kept) > kFullShare * double(n_centers_) ||
+            detours_ > building_scores(centers)) {
             build_base(centers);
             return;
         }
