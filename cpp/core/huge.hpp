@@ -19,32 +19,41 @@ template <class T>
 class HugeBuffer {
 public:
     // Makes room for so many; answers whether that is new memory, whose content is undefined.
-    bool reserve(int64_t count) {
-        if (count <= capacity_ && data_) return false;
+    bool reserve(int64_t count) { return reserve(count, [](size_t bytes) { return std::malloc(bytes); }); }
+    // The same, where new memory is zeros: what comes from the system is so already, and is not written for it.
+    bool reserve_zeros(int64_t count) { return reserve(count, [](size_t bytes) { return std::calloc(bytes, 1); }); }
+    T* get() const { return data_.get(); }
+    T& operator[](int64_t at) const { return data_[at]; }
+    int64_t capacity() const { return data_ ? capacity_ : 0; }
+
+private:
+    // Frees what was allocated, of which the aligned part is used.
+    struct Free {
+        void* allocated = nullptr;
+        void operator()(T*) const { std::free(allocated); }
+    };
+
+    template <class Allocate>
+    bool reserve(int64_t count, const Allocate& allocate) {
+        if (count <= capacity()) return false;
         constexpr auto kHuge = size_t(kHugePage);
-        const size_t bytes = std::max<size_t>(size_t(count) * sizeof(T), 64);
+        size_t bytes = std::max<size_t>(size_t(count) * sizeof(T), 64);
         const size_t alignment = bytes >= kHuge ? kHuge : 64;
-        const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+        bytes = (bytes + alignment - 1) / alignment * alignment;
         data_.reset();
-        capacity_ = 0;
-        data_.reset(static_cast<T*>(std::aligned_alloc(alignment, rounded)));
-        if (!data_) throw std::bad_alloc();
-        capacity_ = int64_t(rounded / sizeof(T));
+        void* const allocated = allocate(bytes + alignment);
+        if (!allocated) throw std::bad_alloc();
+        const auto begin = (uintptr_t(allocated) + alignment - 1) / alignment * alignment;
+        data_ = std::unique_ptr<T[], Free>(reinterpret_cast<T*>(begin), Free{allocated});
+        capacity_ = int64_t(bytes / sizeof(T));
 #ifdef __linux__
-        if (alignment == kHuge) madvise(data_.get(), rounded, MADV_HUGEPAGE);
+        if (alignment == kHuge) madvise(data_.get(), bytes, MADV_HUGEPAGE);
 #endif
         return true;
     }
-    T* get() const { return data_.get(); }
-    T& operator[](int64_t at) const { return data_[at]; }
-    int64_t capacity() const { return capacity_; }
 
-private:
-    struct Free {
-        void operator()(T* p) const { std::free(p); }
-    };
     std::unique_ptr<T[], Free> data_;
-    int64_t capacity_ = 0;
+    int64_t capacity_ = 0;  // of these, where there are any
 };
 
 }  // namespace sparsecluster

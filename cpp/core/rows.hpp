@@ -36,7 +36,8 @@ struct Matrix {
     const V* values = nullptr;
     const int32_t* selected = nullptr;  // row i is row selected[i] of the arrays; null for all rows
 
-    Row<V, I> row(int64_t i) const {
+    // In every loop over rows; GCC takes it for too long.
+    __attribute__((always_inline)) Row<V, I> row(int64_t i) const {
         if (selected) i = selected[i];
         if (!indptr) return {features, values + i * n_features, n_features};
         return {features + indptr[i], values + indptr[i], indptr[i + 1] - indptr[i]};

@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "core/fixed.hpp"
 #include "core/parallel.hpp"
 
 namespace sparsecluster {
@@ -20,20 +21,34 @@ namespace {
 // entries (measured on text at K = 100 and 1000; the optimum is flat).
 constexpr double kListCost = 8.0;
 constexpr double kListStart = 4.0;
-// Up to so many centers may get a row for every feature. A tile of every SIMD level is as wide.
-constexpr int64_t kDirectCenters = 32;
+// Up to so many centers may get a row for every feature.
+constexpr int64_t kDirectCenters = 128;
+// Of a direct index: words of bits, a bit per feature, whose rows stay in the cache for all centers, and how many of these
+// ranges a thread takes at a time.
+constexpr int64_t kWords = 32, kRangesOfTask = 8, kWordsOfTask = kWords * kRangesOfTask;
 
-// Sets the rows of a table that have a bit to zero, and the bits; the first one stands for `row`. Rows are short: a call
-// of memset each, which the compiler would make of the inner loop, costs more than the stores.
-__attribute__((optimize("no-tree-loop-distribute-patterns"))) void clear_rows(float* table, int64_t width, int64_t row,
-                                                                              std::span<uint64_t> bits) {
-    for (uint64_t& word : bits) {
+// Sets the rows of a table that have a bit to zero; the first bit stands for `row`. Rows are short: a call of memset each,
+// which the compiler would make of the inner loop, costs more than the stores.
+template <class T>
+__attribute__((optimize("no-tree-loop-distribute-patterns"))) void clear_rows(T* table, int64_t width, int64_t row,
+                                                                              std::span<const uint64_t> bits) {
+    for (uint64_t word : bits) {
         for (; word; word &= word - 1) {
-            float* at = table + (row + std::countr_zero(word)) * width;
-            for (float* const end = at + width; at < end; at += 4) __builtin_memset(at, 0, 16);
+            T* at = table + (row + std::countr_zero(word)) * width;
+            for (T* const end = at + width; at < end; at += 4) __builtin_memset(at, 0, 4 * sizeof(T));
         }
         row += 64;
     }
+}
+
+// As few tiles of at most so many vectors as hold them all, and these about equally wide.
+std::vector<Tile> tiles_of(int64_t n_vectors, int64_t most, int64_t lanes, int64_t n_head) {
+    const int64_t n_tiles = (n_vectors + most - 1) / most;
+    const int64_t width = (n_vectors + n_tiles - 1) / std::max<int64_t>(n_tiles, 1);
+    std::vector<Tile> tiles;
+    for (int64_t first = 0; first < n_vectors; first += width)
+        tiles.push_back({first * lanes, int(std::min(width, n_vectors - first)), first * lanes * n_head});
+    return tiles;
 }
 
 }  // namespace
@@ -70,6 +85,24 @@ void CenterIndex::build(const Centers& centers, const std::vector<int32_t>& whic
     if (!build_direct(centers, limits, n_threads)) build_hybrid(centers, limits.head, n_threads);
 }
 
+double quantization_step(const Centers& centers, std::span<const int32_t> ids, double scale, int n_threads) {
+    std::vector<double> largest(ids.size(), 0);  // infinity where a value is negative
+    parallel_blocks(int64_t(ids.size()), n_threads, [&](int64_t p, int) {
+        double most = 0, least = 0;
+        for (const double value : centers.items[ids[p]].values) {
+            most = value > most ? value : most;
+            least = value < least ? value : least;
+        }
+        largest[p] = least < 0 ? std::numeric_limits<double>::infinity() : most;
+    });
+    const double step = largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end()) * scale / UINT16_MAX;
+    // What a value of a row times the step loses where it is no normal float, 2^-150, comes back times up to 2^16. With
+    // this least step that is far below what error_of_scores() allows for, for rows of any length.
+    constexpr double kLeast = 0x1p-60, kMost = 0x1p60, kMostFactor = 0x1p120;
+    const double factor = step * scale;
+    return step > kLeast && step < kMost && factor > 1 / kMostFactor && factor < kMostFactor ? step : 0;
+}
+
 void CenterIndex::clear() {
     ids.clear();
     n_centers = stride = 0;
@@ -77,21 +110,43 @@ void CenterIndex::clear() {
 
 // Few centers: a head row for every feature, so that no feature has to be looked up.
 bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits, int n_threads) {
-    const int64_t old_width = direct ? stride_of_filled_ : 0;
-    direct = stride <= kDirectCenters &&
-             centers.n_features * stride * int64_t(sizeof(float)) <= std::min(limits.head, limits.direct);
-    if (!direct) return false;
-    const int64_t n_words = (centers.n_features + 63) / 64;
-    if (head_.reserve(centers.n_features * stride) || old_width != stride || int64_t(filled_.size()) != n_words) {
-        std::memset(head_.get(), 0, size_t(centers.n_features * stride) * sizeof(float));
-        filled_.assign(n_words, 0);
+    const int64_t d = centers.n_features;
+    const int64_t row_width = n_centers <= 4 ? 4 : n_centers <= 8 ? 8 : stride;
+    const bool was_direct = direct, was_quantized = step > 0;
+    direct = false;  // until all went well
+    step = 0;
+    if (n_centers > kDirectCenters || d * row_width * int64_t(sizeof(float)) > std::min(limits.head, limits.direct))
+        return false;
+    if (limits.quantized) step = quantization_step(centers, ids, scale, n_threads);
+    const bool known = was_direct && was_quantized == (step > 0) && int64_t(filled_.size()) == (d + 63) / 64;
+    std::vector<Tile> wanted = tiles_of(stride / simd->lanes, simd->stored_vectors, simd->lanes, d);
+    if (step > 0) {
+        fill_direct(quantized_, centers, known, std::move(wanted), row_width, n_threads);
+    } else {
+        quantized_ = HugeBuffer<uint16_t>();
+        fill_direct(head_, centers, known, std::move(wanted), row_width, n_threads);
     }
-    stride_of_filled_ = stride;
-    // Range by range of the features, so that the rows of a range stay in the cache for all centers.
-    constexpr int64_t kWords = 32, kRangesOfTask = 8;
-    const int64_t words_of_task = kWords * kRangesOfTask, n_tasks = (n_words + words_of_task - 1) / words_of_task;
+    direct = true;
+    return true;
+}
+
+// `known`: the table is that of the last index, which was as direct.
+template <class T>
+void CenterIndex::fill_direct(HugeBuffer<T>& table, const Centers& centers, bool known, std::vector<Tile> wanted,
+                              int64_t row_width, int n_threads) {
+    const int64_t n_words = (centers.n_features + 63) / 64, n_tasks = (n_words + kWordsOfTask - 1) / kWordsOfTask;
+    if (!known) n_zeros_ = 0;
+    if (known && !(row_width == row_width_ && wanted == tiles))
+        parallel_blocks(n_tasks, n_threads, [&](int64_t task, int) {
+            clear_filled(table, task * kWordsOfTask, std::min(n_words, (task + 1) * kWordsOfTask));
+        });
+    tiles = std::move(wanted);
+    row_width_ = row_width;
+    n_head = centers.n_features;
+    make_room(table, n_words, n_threads);
+    // Range by range of the features.
     parallel_blocks(n_tasks, n_threads, [&](int64_t task, int) {
-        const int64_t first = task * words_of_task, last = std::min(n_words, first + words_of_task);
+        const int64_t first = task * kWordsOfTask, last = std::min(n_words, first + kWordsOfTask);
         std::vector<int64_t> next(n_centers);
         for (int64_t k = 0; k < n_centers; ++k) {
             const std::vector<int32_t>& features = centers.items[ids[k]].features;
@@ -99,22 +154,58 @@ bool CenterIndex::build_direct(const Centers& centers, IndexLimits limits, int n
         }
         for (int64_t word = first; word < last; word += kWords) {
             const int64_t end = (word + kWords) * 64;
-            clear_rows(head_.get(), stride, word * 64, std::span(filled_).subspan(word, std::min(kWords, last - word)));
-            for (int64_t k = 0; k < n_centers; ++k) {
-                const Center& center = centers.items[ids[k]];
-                int64_t e = next[k];
-                for (; e < center.size() && center.features[e] < end; ++e) {
-                    const int64_t feature = center.features[e];
-                    filled_[feature >> 6] |= uint64_t(1) << (feature & 63);
-                    head_[feature * stride + k] = float(center.values[e] * scale);
-                }
-                next[k] = e;
+            clear_filled(table, word, std::min(word + kWords, last));
+            for (const Tile& tile : tiles) {
+                const int64_t width = width_of(tile);
+                for (int64_t k = tile.first; k < std::min(n_centers, tile.first + width); ++k)
+                    next[k] = fill_column(table.get() + tile.offset + (k - tile.first), width, centers.items[ids[k]], next[k],
+                                          end);
             }
         }
     });
-    n_head = centers.n_features;
-    tiles.assign(1, Tile{0, int(stride / simd->lanes), 0});
-    return true;
+}
+
+// Puts the values of a center into its column, from entry `from` to a feature; answers where that is.
+template <class T>
+int64_t CenterIndex::fill_column(T* column, int64_t width, const Center& center, int64_t from, int64_t end_feature) {
+    constexpr bool kFloats = std::is_same_v<T, float>;
+    const double factor = kFloats ? scale : scale / step;
+    int64_t e = from;
+    for (; e < center.size() && center.features[e] < end_feature; ++e) {
+        const int64_t feature = center.features[e];
+        const double value = center.values[e] * factor;
+        filled_[feature >> 6] |= uint64_t(1) << (feature & 63);
+        column[feature * width] = kFloats ? T(value) : T(to_fixed(value));
+    }
+    return e;
+}
+
+// Makes the rows of features that have a bit in these words zeros again.
+template <class T>
+void CenterIndex::clear_filled(HugeBuffer<T>& table, int64_t first_word, int64_t last_word) {
+    const auto words = std::span(filled_).subspan(first_word, last_word - first_word);
+    for (const Tile& tile : tiles) clear_rows(table.get() + tile.offset, width_of(tile), first_word * 64, words);
+    std::fill(words.begin(), words.end(), 0);
+}
+
+// Zeros for a row of every feature.
+template <class T>
+void CenterIndex::make_room(HugeBuffer<T>& table, int64_t n_words, int n_threads) {
+    constexpr int64_t kPart = 1 << 18;
+    const int64_t wanted = n_head * row_width_;
+    if (table.reserve_zeros(wanted)) {
+        n_zeros_ = table.capacity();
+        filled_.assign(n_words, 0);
+    } else if (n_zeros_ == 0) {
+        filled_.assign(n_words, 0);
+    }
+    if (n_zeros_ >= wanted) return;
+    const int64_t first = n_zeros_, n_parts = (wanted - first + kPart - 1) / kPart;
+    parallel_blocks(n_parts, n_threads, [&](int64_t part, int) {
+        const int64_t begin = first + part * kPart, end = std::min(wanted, begin + kPart);
+        std::memset(table.get() + begin, 0, size_t(end - begin) * sizeof(T));
+    });
+    n_zeros_ = wanted;
 }
 
 void CenterIndex::build_hybrid(const Centers& centers, int64_t head_limit, int n_threads) {
@@ -166,15 +257,8 @@ void CenterIndex::build_hybrid(const Centers& centers, int64_t head_limit, int n
     head_of_range[n_ranges] = n_head;
     if (n_tail > int64_t(UINT32_MAX)) throw std::length_error("the centers have more than 2^32 entries");
 
-    tiles.clear();
-    // As few tiles as hold all centers, and these about equally wide.
-    const int64_t n_vectors = stride / simd->lanes;
-    const int64_t n_tiles = (n_vectors + simd->tile_vectors - 1) / simd->tile_vectors;
-    const int64_t width = (n_vectors + n_tiles - 1) / std::max<int64_t>(n_tiles, 1) * simd->lanes;
-    for (int64_t first = 0; first < n_centers; first += width) {
-        const int64_t left = std::min(width, n_centers - first);
-        tiles.push_back({first, int((left + simd->lanes - 1) / simd->lanes), first * n_head});
-    }
+    tiles = tiles_of(stride / simd->lanes, simd->tile_vectors, simd->lanes, n_head);
+    const int64_t width = tiles.empty() ? 1 : tiles[0].vectors * simd->lanes;
 
     head_.reserve(n_head * stride);
     tail.resize(n_tail);

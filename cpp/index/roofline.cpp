@@ -97,6 +97,7 @@ ScanPhases scan_phases(const Rows& rows, const Centers& centers, int n_threads) 
                     mine.lists += lap();
                     add_tiles(index, end - begin, scratch);
                     mine.tiles += lap();
+                    find_tops(index, end - begin, scratch);
                     for (int64_t i = begin; i < end; ++i)
                         sums[thread] += double(read_scores(rows, index, scratch, i, i - begin).top.best);
                     mine.best += lap();

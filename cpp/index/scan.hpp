@@ -1,4 +1,4 @@
-// One pass of rows against all centers on the float32 index: pack a block of rows, add tail lists, then
+// One pass of rows against all centers on their index: pack a block of rows, add tail lists, then
 // tile by tile the head rows, and hand each row's scores (x.c - |c|^2/2, scaled) to the caller.
 #pragma once
 
@@ -22,10 +22,12 @@ struct Scanned {
     const float* scores;
     Top2 top;
     double norm2;     // scaled |x|^2
-    double rounding;  // unit roundoffs per score: |score error| <= rounding * (|x| |c| + |c|^2 / 2)
+    double rounding;  // unit roundoffs per score: |score error| <= rounding * (|x| |c| + |c|^2 / 2) + coarseness
+    double coarseness;  // what 16-bit numbers add, where centers are such
     double error;     // the same for the longest center: bounds the error of every score
 
-    bool certain() const { return double(top.best) - double(top.second) > 2 * error; }
+    bool certain() const { return certain(error); }
+    bool certain(double at_error) const { return double(top.best) - double(top.second) > 2 * at_error; }
     // Bounds of the distance that belongs to a score.
     double upper(double score) const { return std::sqrt(std::max(0.0, norm2 - 2 * (score - error))); }
     double lower(double score) const { return std::sqrt(std::max(0.0, norm2 - 2 * (score + error))); }
@@ -37,7 +39,10 @@ struct ScanScratch {
     std::vector<HeadEntry> tail;  // feature in place of slot: of the features that have a list
     std::vector<int64_t> tail_begin;
     std::vector<StoredRow> rows;
+    std::vector<int32_t> features;  // of rows that cannot be read as they are, and
+    std::vector<float> values;
     std::vector<float> scores;
+    std::vector<Top2> tops;  // of these, row by row
     std::vector<int32_t> candidates;
 };
 
@@ -50,7 +55,7 @@ int32_t decide(const Scanned& scanned, const Row<V, I>& row, double row_norm2, c
     if (scanned.certain()) return scanned.top.index;
     const double row_norm = std::sqrt(scanned.norm2);
     auto error = [&](int64_t k) {
-        return scanned.rounding * norms[k] * (row_norm + 0.5 * norms[k]) + 1e-36;
+        return scanned.rounding * norms[k] * (row_norm + 0.5 * norms[k]) + scanned.coarseness + 1e-36;
     };
     const double least = double(scanned.top.best) - 2 * scanned.error;
     double threshold = -INFINITY;
@@ -76,8 +81,7 @@ int64_t end_of_pack(const Matrix<V, I>& view, const int64_t* ids, int64_t begin,
     return p;
 }
 
-// A value times the scale of an index. Powers of two within these bounds have no need of float64.
-inline bool scales_in_float(double scale) { return scale > 0x1p-100 && scale < 0x1p100; }
+// A value times the scale of an index.
 template <class V, class Scale>
 float scaled(V value, Scale scale) {
     if constexpr (std::is_same_v<V, float> && std::is_same_v<Scale, float>) return value * scale;
@@ -128,10 +132,7 @@ void pack(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids
     for (int64_t p = begin; p < end; ++p) {
         if (ids && p + kRowsAhead < end) view.prefetch(ids[p + kRowsAhead]);
         const Row<V, I> row = view.row(ids ? ids[p] : p);
-        if (index.direct)
-            for (int64_t e = 0; e < row.size; ++e)
-                *head++ = {uint32_t(row.features[e]), scaled(row.values[e], index.scale)};
-        else if (in_float)
+        if (in_float)
             pack_row(row, index.place.data(), float(index.scale), head, tail);
         else
             pack_row(row, index.place.data(), index.scale, head, tail);
@@ -186,45 +187,87 @@ void start_block(const Matrix<V, I>& view, const CenterIndex& index, const int64
     add_lists(index, end - begin, scratch);
 }
 
-// Few centers: rows that can be read as they are, unless their scale is none for float.
+// Whether score_stored can read rows where they are.
 template <class V, class I>
-bool score_as_stored(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
-                     int64_t end, ScanScratch& scratch) {
+bool stored_in_place(const CenterIndex& index) {
+    return std::is_same_v<V, float> && std::is_same_v<I, int32_t> && scales_in_float(index.scale);
+}
+
+// Lists the rows of a block for score_stored: where they are, or copies of them. Answers by what their values are to be
+// multiplied.
+template <class V, class I>
+float list_stored(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin, int64_t end,
+                  ScanScratch& scratch) {
+    const int64_t n_rows = end - begin;
+    if (int64_t(scratch.rows.size()) < n_rows) scratch.rows.resize(n_rows);
+    scratch.head_begin.resize(n_rows + 1);
+    scratch.head_begin[0] = 0;
     if constexpr (std::is_same_v<V, float> && std::is_same_v<I, int32_t>) {
-        if (!index.direct || !scales_in_float(index.scale)) return false;
-        const int64_t n_rows = end - begin;
-        scratch.scores.resize(n_rows * index.stride);
-        scratch.tail_begin.assign(n_rows + 1, 0);
-        scratch.head_begin.resize(n_rows + 1);
-        scratch.head_begin[0] = 0;
-        if (int64_t(scratch.rows.size()) < n_rows) scratch.rows.resize(n_rows);
-        for (int64_t r = 0; r < n_rows; ++r) {
-            const auto row = view.row(ids ? ids[begin + r] : begin + r);
-            scratch.rows[r] = {row.features, row.values, row.size};
-            scratch.head_begin[r + 1] = scratch.head_begin[r] + row.size;
+        if (stored_in_place<V, I>(index)) {
+            StoredRow* const rows = scratch.rows.data();
+            int64_t* const head_begin = scratch.head_begin.data();
+            for (int64_t r = 0; r < n_rows; ++r) {
+                const auto row = view.row(ids ? ids[begin + r] : begin + r);
+                rows[r] = {row.features, row.values, row.size};
+                head_begin[r + 1] = head_begin[r] + row.size;
+            }
+            return float(index.scale);
         }
-        // Listed rows may lie anywhere: those to come are asked for, some at a time.
-        const int64_t some = ids ? kRowsAhead : n_rows;
-        const auto ask_for = [&](int64_t from) {
-            for (int64_t r = from; ids && r < std::min(n_rows, from + some); ++r) view.prefetch(ids[begin + r]);
-        };
-        ask_for(0);
-        for (int64_t from = 0; from < n_rows; from += some) {
-            ask_for(from + some);
-            index.simd->score_stored(index.tiles[0].vectors, index.tile_rows(index.tiles[0]), scratch.rows.data() + from,
-                                     std::min(some, n_rows - from), float(index.scale), index.start.data(),
-                                     scratch.scores.data() + from * index.stride, index.stride);
-        }
-        return true;
     }
-    return false;
+    for (int64_t r = 0; r < n_rows; ++r)
+        scratch.head_begin[r + 1] = scratch.head_begin[r] + view.row(ids ? ids[begin + r] : begin + r).size;
+    scratch.features.resize(scratch.head_begin[n_rows]);
+    scratch.values.resize(scratch.head_begin[n_rows]);
+    for (int64_t r = 0; r < n_rows; ++r) {
+        if (ids && begin + r + kRowsAhead < end) view.prefetch(ids[begin + r + kRowsAhead]);
+        const auto row = view.row(ids ? ids[begin + r] : begin + r);
+        int32_t* const features = scratch.features.data() + scratch.head_begin[r];
+        float* const values = scratch.values.data() + scratch.head_begin[r];
+        for (int64_t e = 0; e < row.size; ++e) {
+            features[e] = int32_t(row.features[e]);
+            values[e] = scaled(row.values[e], index.scale);
+        }
+        scratch.rows[r] = {features, values, row.size};
+    }
+    return 1.0f;
+}
+
+// Few centers: no feature has to be looked up.
+template <class V, class I>
+void score_direct(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin, int64_t end,
+                  ScanScratch& scratch) {
+    const int64_t n_rows = end - begin;
+    scratch.scores.resize(n_rows * index.stride);
+    scratch.tail_begin.assign(n_rows + 1, 0);
+    const float scale = list_stored(view, index, ids, begin, end, scratch);
+    // Listed rows may lie anywhere: those to come are asked for, some at a time.
+    const bool apart = ids && stored_in_place<V, I>(index);
+    const int64_t some = apart ? kRowsAhead : n_rows;
+    const auto ask_for = [&](int64_t from) {
+        for (int64_t r = from; apart && r < std::min(n_rows, from + some); ++r) view.prefetch(ids[begin + r]);
+    };
+    ask_for(0);
+    for (int64_t from = 0; from < n_rows; from += some) {
+        ask_for(from + some);
+        for (const Tile& tile : index.tiles) {
+            const auto score = [&](auto kernel, const auto* rows_of_tile, float by) {
+                kernel(index.width_of(tile), rows_of_tile, scratch.rows.data() + from, std::min(some, n_rows - from), by,
+                       index.start.data() + tile.first, scratch.scores.data() + from * index.stride + tile.first,
+                       index.stride);
+            };
+            if (index.step > 0)
+                score(index.simd->score_quantized, index.quantized_rows(tile), float(double(scale) * index.step));
+            else
+                score(index.simd->score_stored, index.tile_rows(tile), scale);
+        }
+    }
 }
 
 // Fills in the scores of a block of rows, and how many entries of each went into head and tail.
 template <class V, class I>
 void score_block(const Matrix<V, I>& view, const CenterIndex& index, const int64_t* ids, int64_t begin,
                  int64_t end, ScanScratch& scratch) {
-    if (score_as_stored(view, index, ids, begin, end, scratch)) return;
+    if (index.direct) return score_direct(view, index, ids, begin, end, scratch);
     start_block(view, index, ids, begin, end, scratch);
     add_tiles(index, end - begin, scratch);
 }
@@ -241,21 +284,35 @@ inline double error_of_scores(double rounding, double row_norm, double longest) 
     return rounding * longest * (row_norm + 0.5 * longest) + 1e-36;
 }
 
-// What the scores of row i, r-th of its block, tell; of the top two only the best where kBest.
+// Finds the best two of the scores of each row of a block, or only the best.
 template <bool kBest = false>
-Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i, int64_t r) {
+void find_tops(const CenterIndex& index, int64_t n_rows, ScanScratch& scratch) {
+    scratch.tops.resize(std::max<size_t>(scratch.tops.size(), n_rows));
+    const auto find = kBest ? index.simd->best_of_rows : index.simd->top2_of_rows;
+    find(scratch.scores.data(), index.stride, n_rows, scratch.tops.data());
+}
+
+// Where centers are multiples of a step, the step is rounded to a float, and so is its product with a value of a row.
+constexpr int64_t kStepRoundings = 2;
+// What multiples of a step in place of centers add to the error of a score: half a step for each entry of the row. `rounding`
+// applies to them, too.
+inline double coarseness_of(double step, double rounding, double row_norm, int64_t n_entries) {
+    return step > 0 ? 0.5 * (1 + rounding + 0x1p-40) * step * row_norm * std::sqrt(double(n_entries)) : 0.0;
+}
+
+// What the scores of row i, r-th of its block, tell.
+inline Scanned read_scores(const Rows& rows, const CenterIndex& index, const ScanScratch& scratch, int64_t i, int64_t r) {
     Scanned scanned;
     scanned.row = i;
     scanned.scores = scratch.scores.data() + r * index.stride;
-    if constexpr (kBest)
-        scanned.top = {index.simd->largest(scanned.scores, index.stride), 0, -1};
-    else
-        scanned.top = index.simd->top2(scanned.scores, index.stride);
+    scanned.top = scratch.tops[r];
     scanned.norm2 = rows.norm2()[i] * index.scale * index.scale;
     const int64_t n_head = scratch.head_begin[r + 1] - scratch.head_begin[r];
     const int64_t n_tail = scratch.tail_begin[r + 1] - scratch.tail_begin[r];
-    scanned.rounding = rounding_of(std::min(n_head, kChunk) + n_head / kChunk + n_tail);
-    scanned.error = error_of_scores(scanned.rounding, std::sqrt(scanned.norm2), index.max_norm);
+    scanned.rounding = rounding_of(std::min(n_head, kChunk) + n_head / kChunk + n_tail + (index.step > 0 ? kStepRoundings : 0));
+    const double row_norm = std::sqrt(scanned.norm2);
+    scanned.coarseness = coarseness_of(index.step, scanned.rounding, row_norm, n_head);
+    scanned.error = error_of_scores(scanned.rounding, row_norm, index.max_norm) + scanned.coarseness;
     return scanned;
 }
 
@@ -285,9 +342,10 @@ void scan(const Rows& rows, const CenterIndex& index, const int64_t* ids, int64_
             for (int64_t begin = first + b * block, end; begin < block_end; begin = end) {
                 end = end_of_pack(view, ids, begin, block_end);
                 score_block(view, index, ids, begin, end, scratch);
+                find_tops<kBest>(index, end - begin, scratch);
                 for (int64_t p = begin; p < end; ++p) {
                     const int64_t i = ids ? ids[p] : p;
-                    on_row(read_scores<kBest>(rows, index, scratch, i, p - begin), view.row(i), thread);
+                    on_row(read_scores(rows, index, scratch, i, p - begin), view.row(i), thread);
                 }
                 if (thread == 0) poll_interrupt();
             }

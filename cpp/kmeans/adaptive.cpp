@@ -62,7 +62,7 @@ public:
         }
         AssignStats stats;
         const double seconds = seconds_of([&] {
-            stale_.build(centers, merged, scale_, limits(), options_.n_threads);
+            stale_.build(centers, merged, scale_, screening_limits(), options_.n_threads);
             mask(moved, shift);
             stats = scan_moved(centers, labels);
         });
@@ -100,8 +100,14 @@ private:
     // so many rows in doubt.
     static constexpr double kMovedShare = 0.8, kDoubtShare = 0.02;
 
+    IndexLimits screening_limits() const {
+        IndexLimits limits = this->limits();
+        limits.quantized = coarse_doubts_.few_of(n_rows_);
+        return limits;
+    }
+
     void build_base(const Centers& centers) {
-        base_.build(centers, scale_, limits(), options_.n_threads);
+        base_.build(centers, scale_, screening_limits(), options_.n_threads);
         stale_.clear();
         n_aside_ = 0;
         base_built_ = true;
@@ -151,7 +157,8 @@ private:
 
     // Whether to rule out blocks in this pass: where that is possible, and should be faster.
     bool blocks_pay(const Centers& centers, const std::vector<int32_t>& moved, const int32_t* labels) {
-        const bool direct = rows_.n_features() * 16 * int64_t(sizeof(float)) <= limits().direct;
+        // One group after the other is made a table of, for few rows each.
+        const bool direct = rows_.n_features() * 16 * int64_t(sizeof(float)) <= direct_limit(rows_.nnz(n_rows_));
         if (!always_ && (centers.nnz() < kLargeCenters || !direct || n_rows_ < 4 * n_centers_)) return false;
         if (!negative_) negative_ = any_negative(rows_);
         if (*negative_) return false;
@@ -162,7 +169,7 @@ private:
             plain = plain_rate_ * double(n_rows_) * double(few ? int64_t(moved.size()) : n_centers_);
         }
         if (rest_-- > 0) return false;
-        if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_);
+        if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_, coarse_doubts_);
         blocks_->arrange(centers, moved, many_in_doubt_ || double(moved.size()) > kMovedShare * double(n_centers_));
         expected_ = blocks_->expected_seconds(centers, labels);
         const double slower = expected_ * surprise_ / plain;
@@ -183,7 +190,8 @@ private:
         aside_.clear();
         n_aside_ = 0;
         CenterIndex index;
-        const double indexing = seconds_of([&] { index.build(centers, some, scale_, limits(), options_.n_threads); });
+        const double indexing =
+            seconds_of([&] { index.build(centers, some, scale_, screening_limits(), options_.n_threads); });
         const double scanning = seconds_of([&] {
             scan(rows_, index, nullptr, n, options_.n_threads, scratches_, [](const Scanned&, const auto&, int) {});
         });
@@ -217,6 +225,8 @@ private:
                     const std::vector<double>& norms, std::vector<int32_t>& candidates, int32_t* labels) {
         const int64_t i = scanned.row;
         bool firm;
+        if (!scanned.certain() && scanned.coarseness > 0 && scanned.certain(scanned.error - scanned.coarseness))
+            coarse_doubts_.note();
         const int32_t label = decide(scanned, row, rows_.norm2()[i], centers, norms, candidates, &firm);
         const float other = label == scanned.top.index ? scanned.top.second : scanned.top.best;
         scores_.own[i] = firm ? scanned.scores[label] : RowScores::kUnknown;
@@ -254,6 +264,8 @@ private:
         std::vector<int32_t> local(n_centers_, -1);
         for (int64_t s = 0; s < index.n_centers; ++s) local[index.ids[s]] = int32_t(s);
 
+        // Rows whose own centers moved need the best two: found for all of a block where most rows will.
+        const bool most = 2 * index.n_centers > n_centers_;
         std::atomic<int64_t> moved{0};
         std::vector<std::vector<int64_t>> open(std::max(options_.n_threads, 1));
         const auto decide_row = [&](const Scanned& found, const auto&, int thread) {
@@ -267,7 +279,7 @@ private:
                 return;
             }
             Scanned scanned = found;
-            scanned.top = index.simd->top2(found.scores, index.stride);
+            if (!most) scanned.top = index.simd->top2(found.scores, index.stride);
             bool wins;
             if (own_stayed) {
                 wins = best - error > own_high;
@@ -288,7 +300,10 @@ private:
             labels[i] = label;
             moved.fetch_add(1, std::memory_order_relaxed);
         };
-        scan<true>(rows_, index, nullptr, known, options_.n_threads, scratches_, decide_row);
+        if (most)
+            scan(rows_, index, nullptr, known, options_.n_threads, scratches_, decide_row);
+        else
+            scan<true>(rows_, index, nullptr, known, options_.n_threads, scratches_, decide_row);
 
         std::vector<int64_t> ids;
         for (const auto& part : open) ids.insert(ids.end(), part.begin(), part.end());
@@ -336,6 +351,7 @@ private:
                          all[index.ids[s]] = std::max(all[index.ids[s]], one.scores[p * index.stride + s]);
                      complete.error = std::max(complete.error, one.errors[p]);
                      complete.rounding = std::max(complete.rounding, one.roundings[p]);
+                     complete.coarseness = std::max(complete.coarseness, one.coarseness[p]);
                  }
                  complete.top = base_.simd->top2(all, base_.stride);
                  if (settle_row(complete, row, centers, norms_, scratches_[thread].candidates, labels))
@@ -348,17 +364,19 @@ private:
     struct Newer {
         const CenterIndex* index;
         std::vector<float> scores;
-        std::vector<double> errors, roundings;
+        std::vector<double> errors, roundings, coarseness;
     };
 
     Newer scan_newer(const CenterIndex& index, const int64_t* ids, int64_t n_ids) {
         detours_ += double(n_ids) * double(index.n_centers);
-        Newer found{&index, std::vector<float>(n_ids * index.stride), std::vector<double>(n_ids), std::vector<double>(n_ids)};
+        const std::vector<double> zeros(n_ids);
+        Newer found{&index, std::vector<float>(n_ids * index.stride), zeros, zeros, zeros};
         scan(rows_, index, ids, n_ids, options_.n_threads, scratches_, [&](const Scanned& scanned, const auto&, int) {
             const int64_t p = std::lower_bound(ids, ids + n_ids, scanned.row) - ids;
             std::copy_n(scanned.scores, index.stride, found.scores.data() + p * index.stride);
             found.errors[p] = scanned.error;
             found.roundings[p] = scanned.rounding;
+            found.coarseness[p] = scanned.coarseness;
         });
         return found;
     }
@@ -367,6 +385,7 @@ private:
     int64_t n_centers_ = 0;
     bool forgotten_ = false;
     RowScores scores_;
+    CoarseDoubts coarse_doubts_;
     CenterIndex base_;        // all centers; those that moved since are masked
     bool base_built_ = false;
     std::vector<CenterIndex> aside_;  // the first n_aside_: those that moved since base_ was built, but not lately; others

@@ -52,7 +52,7 @@ public:
 protected:
     virtual AssignStats assign_rows(const Centers& centers, const std::vector<double>& shift,
                                     int32_t* labels) = 0;
-    IndexLimits limits() const { return {options_.head_limit, direct_limit(rows_.nnz(n_rows_))}; }
+    IndexLimits limits() const { return {options_.head_limit, repeated_direct_limit(rows_.nnz(n_rows_))}; }
 
     const Rows& rows_;
     int64_t n_rows_ = 0;  // that take part

@@ -1,5 +1,6 @@
 // The few loops that are worth a version per SIMD level, behind a table of function pointers.
-// They work in float32 and only screen: whatever they leave in doubt is settled in float64 (exact.hpp).
+// They work in float32, on float32 or smaller numbers, and only screen: whatever they leave in doubt is settled in float64
+// (exact.hpp).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,8 @@ struct HeadEntry {
 
 // The tile kernel reads this many entries past the last one, to prefetch.
 constexpr int64_t kPrefetchAhead = 8;
+// So many entries before a stored row is added, its centers are asked for.
+constexpr int64_t kStoredAhead = 24;
 // Partial sums are folded into the scores every so many entries, which bounds the rounding error.
 constexpr int64_t kChunk = 128;
 
@@ -37,6 +40,7 @@ struct Kernels {
     const char* name;
     int lanes;         // floats in a vector
     int tile_vectors;  // vectors in a full tile, so that the sums of a tile stay in registers
+    int stored_vectors;  // the same for score_stored, which needs few registers beside
 
     // scores[r][0 .. vectors*lanes) += sum over the entries e of row r of e.value * tile[e.slot][...]
     void (*add_tile)(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
@@ -45,13 +49,18 @@ struct Kernels {
     void (*read_tile)(int vectors, const float* tile, const HeadEntry* entries, const int64_t* row_begin,
                       int64_t n_rows, float* scores, int64_t stride);
     // scores[r][...] = start[...] + what add_tile would add, for rows as they stand in CSR: slot = feature, value =
-    // values[e] * scale.
-    void (*score_stored)(int vectors, const float* tile, const StoredRow* rows, int64_t n_rows, float scale,
+    // values[e] * scale. The tile has `width` floats per feature: whole vectors, or the first 4 or 8 of a vector.
+    void (*score_stored)(int64_t width, const float* tile, const StoredRow* rows, int64_t n_rows, float scale,
+                         const float* start, float* scores, int64_t stride);
+    // The same with 16-bit numbers in the tile.
+    void (*score_quantized)(int64_t width, const uint16_t* tile, const StoredRow* rows, int64_t n_rows, float scale,
                          const float* start, float* scores, int64_t stride);
     // Largest and second largest of n scores; n is a multiple of the lanes.
     Top2 (*top2)(const float* scores, int64_t n);
-    // The largest alone.
-    float (*largest)(const float* scores, int64_t n);
+    // The same of each of some rows of n scores,
+    void (*top2_of_rows)(const float* scores, int64_t n, int64_t n_rows, Top2* tops);
+    // and the largest alone.
+    void (*best_of_rows)(const float* scores, int64_t n, int64_t n_rows, Top2* tops);
     // bounds[i] = max(bounds[i] - shift, 0), rounded down; writes the i with bounds[i] <= limits[i].
     int64_t (*relax_bounds)(float* bounds, const float* limits, int64_t n, float shift, int32_t* below);
 

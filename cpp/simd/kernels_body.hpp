@@ -1,5 +1,5 @@
 // The kernels, written once with vector extensions and compiled once per SIMD level by
-// kernels_{base,wide,avx2,avx512}.cpp, which set LEVEL, LANES and TILE_VECTORS. Only plain language features
+// kernels_{base,wide,avx2,avx512}.cpp, which set LEVEL, LANES, TILE_VECTORS and STORED_VECTORS. Only plain language features
 // are used here: an inline library function compiled for AVX-512 could be the copy the linker keeps. (Intrinsics are
 // always inlined.)
 #if defined(__x86_64__)
@@ -65,19 +65,71 @@ void read_rows(const float* tile, const HeadEntry* entries, const int64_t* row_b
 template <int N>
 constexpr int kTurns = N == 1 ? 4 : N == 2 ? 2 : 1;
 
-// Adds the entries of a row from `begin` to `end`, and asks for the centers of the features from `ahead` on meanwhile.
-template <int N>
-inline void add_stored(const float* tile, const StoredRow& row, int64_t begin, int64_t end, float scale,
-                       const int32_t* ahead, Vec (&sum)[kTurns<N>][N]) {
-    constexpr int64_t width = N * LANES;
+// So many numbers, which are part of a vector or all of it: floats, or 16-bit numbers that become floats. (Each is written
+// out, because GCC converts vectors of known types only, and needs twice as many steps for the longest.)
+template <int L>
+struct Floats;
+template <>
+struct Floats<4> {
+    typedef float V __attribute__((vector_size(16), aligned(4), may_alias));
+    typedef int32_t Whole __attribute__((vector_size(16)));
+    typedef uint16_t Quantized __attribute__((vector_size(8), aligned(2), may_alias));
+    static V load(const float* p) { return *reinterpret_cast<const V*>(p); }
+    static V load(const uint16_t* p) {
+#if defined(__AVX2__)
+        const auto whole = Whole(_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+        const Whole whole = __builtin_convertvector(*reinterpret_cast<const Quantized*>(p), Whole);
+#endif
+        return __builtin_convertvector(whole, V);
+    }
+};
+template <>
+struct Floats<8> {
+    typedef float V __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef int32_t Whole __attribute__((vector_size(32)));
+    typedef uint16_t Quantized __attribute__((vector_size(16), aligned(2), may_alias));
+    static V load(const float* p) { return *reinterpret_cast<const V*>(p); }
+    static V load(const uint16_t* p) {
+#if defined(__AVX2__)
+        const auto whole = Whole(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#else
+        const Whole whole = __builtin_convertvector(*reinterpret_cast<const Quantized*>(p), Whole);
+#endif
+        return __builtin_convertvector(whole, V);
+    }
+};
+template <>
+struct Floats<16> {
+    typedef float V __attribute__((vector_size(64), aligned(4), may_alias));
+    typedef int32_t Whole __attribute__((vector_size(64)));
+    typedef uint16_t Quantized __attribute__((vector_size(32), aligned(2), may_alias));
+    static V load(const float* p) { return *reinterpret_cast<const V*>(p); }
+    static V load(const uint16_t* p) {
+#if defined(__AVX512F__)
+        const auto whole = Whole(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+#else
+        const Whole whole = __builtin_convertvector(*reinterpret_cast<const Quantized*>(p), Whole);
+#endif
+        return __builtin_convertvector(whole, V);
+    }
+};
+
+// Adds the entries of a row from `begin` to `end`, and asks for the centers of the features from `ahead` on meanwhile. The
+// tile has N vectors of L numbers per feature.
+template <int L, int N, class T>
+inline void add_stored(const T* tile, const StoredRow& row, int64_t begin, int64_t end, float scale,
+                       const int32_t* ahead, typename Floats<L>::V (&sum)[kTurns<N>][N]) {
+    using V = typename Floats<L>::V;
+    constexpr int64_t width = N * L, line_size = 64 / sizeof(T);
     auto add = [&](int64_t e, int turn) {
-        const float* const later = tile + ahead[e - begin] * width;
-#pragma GCC unroll 8
-        for (int64_t line = 0; line < width; line += 16) __builtin_prefetch(later + line);
-        const Vec x = splat(row.values[e] * scale);
-        const float* const center = tile + row.features[e] * width;
+        const T* const later = tile + ahead[e - begin] * width;
 #pragma GCC unroll 16
-        for (int v = 0; v < N; ++v) sum[turn][v] += x * at(center + v * LANES);
+        for (int64_t line = 0; line < width; line += line_size) __builtin_prefetch(later + line);
+        const V x = row.values[e] * scale - V{};
+        const T* const center = tile + row.features[e] * width;
+#pragma GCC unroll 16
+        for (int v = 0; v < N; ++v) sum[turn][v] += x * Floats<L>::load(center + v * L);
     };
     int64_t e = begin;
     for (; e + kTurns<N> <= end; e += kTurns<N>)
@@ -86,33 +138,36 @@ inline void add_stored(const float* tile, const StoredRow& row, int64_t begin, i
     for (; e < end; ++e) add(e, 0);
 }
 
-template <int N>
-void stored_rows(const float* tile, const StoredRow* rows, int64_t n_rows, float scale, const float* start,
+template <int L, int N, class T>
+void stored_rows(const T* tile, const StoredRow* rows, int64_t n_rows, float scale, const float* start,
                  float* scores, int64_t stride) {
+    using V = typename Floats<L>::V;
     auto least = [](int64_t a, int64_t b) { return a < b ? a : b; };
     for (int64_t r = 0; r < n_rows; ++r) {
         const StoredRow row = rows[r];
         // With the last entries what the next row begins with is asked for, if that is as long.
         const StoredRow next = r + 1 < n_rows ? rows[r + 1] : row;
-        const int64_t own_end = row.size > kPrefetchAhead ? row.size - kPrefetchAhead : 0;
+        const int64_t own_end = row.size > kStoredAhead ? row.size - kStoredAhead : 0;
         const int64_t next_end = own_end + least(row.size - own_end, next.size);
-        Vec score[N];
+        float* const out = scores + r * stride;
+        if constexpr (L < LANES) at(out) = at(start);
+        V score[N];
 #pragma GCC unroll 16
-        for (int v = 0; v < N; ++v) score[v] = at(start + v * LANES);
+        for (int v = 0; v < N; ++v) score[v] = Floats<L>::load(start + v * L);
         for (int64_t begin = 0; begin < row.size;) {
             const int64_t end = least(row.size, begin + kChunk);
-            Vec sum[kTurns<N>][N] = {};
+            V sum[kTurns<N>][N] = {};
             if (begin < own_end) {
                 const int64_t until = least(end, own_end);
-                add_stored<N>(tile, row, begin, until, scale, row.features + begin + kPrefetchAhead, sum);
+                add_stored<L, N>(tile, row, begin, until, scale, row.features + begin + kStoredAhead, sum);
                 begin = until;
             }
             if (begin < least(end, next_end)) {
                 const int64_t until = least(end, next_end);
-                add_stored<N>(tile, row, begin, until, scale, next.features + (begin - own_end), sum);
+                add_stored<L, N>(tile, row, begin, until, scale, next.features + (begin - own_end), sum);
                 begin = until;
             }
-            if (begin < end) add_stored<N>(tile, row, begin, end, scale, row.features + begin, sum);
+            if (begin < end) add_stored<L, N>(tile, row, begin, end, scale, row.features + begin, sum);
             begin = end;
 #pragma GCC unroll 4
             for (int turn = 1; turn < kTurns<N>; ++turn)
@@ -121,20 +176,23 @@ void stored_rows(const float* tile, const StoredRow* rows, int64_t n_rows, float
             for (int v = 0; v < N; ++v) score[v] += sum[0][v];
         }
 #pragma GCC unroll 16
-        for (int v = 0; v < N; ++v) at(scores + r * stride + v * LANES) = score[v];
+        for (int v = 0; v < N; ++v) *reinterpret_cast<V*>(out + v * L) = score[v];
     }
 }
 
-template <int N>
-void pick_stored(int vectors, const float* tile, const StoredRow* rows, int64_t n_rows, float scale,
+template <int N, class T>
+void pick_stored(int64_t width, const T* tile, const StoredRow* rows, int64_t n_rows, float scale,
                  const float* start, float* scores, int64_t stride) {
-    if (vectors == N)
-        stored_rows<N>(tile, rows, n_rows, scale, start, scores, stride);
+    constexpr int kQuarter = LANES > 4 ? 4 : LANES, kHalf = LANES > 8 ? 8 : LANES;
+    if (width == kQuarter && kQuarter < LANES)
+        stored_rows<kQuarter, 1>(tile, rows, n_rows, scale, start, scores, stride);
+    else if (width == kHalf && kHalf < LANES)
+        stored_rows<kHalf, 1>(tile, rows, n_rows, scale, start, scores, stride);
+    else if (width == N * LANES)
+        stored_rows<LANES, N>(tile, rows, n_rows, scale, start, scores, stride);
     else if constexpr (N > 1)
-        pick_stored<N - 1>(vectors, tile, rows, n_rows, scale, start, scores, stride);
+        pick_stored<N - 1>(width, tile, rows, n_rows, scale, start, scores, stride);
 }
-
-static_assert(LANES * TILE_VECTORS >= 32, "the center index makes single tiles of up to 32 centers");
 
 // tile_rows, or read_rows, for so many vectors.
 template <int N, bool kAdd>
@@ -153,7 +211,7 @@ void pick_tile(int vectors, const float* tile, const HeadEntry* entries, const i
 inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec smaller(Vec a, Vec b) { return a > b ? b : a; }
 
-Top2 top2(const float* scores, int64_t n) {
+inline Top2 top2_of(const float* scores, int64_t n) {
     Vec best = at(scores), second = splat(-__builtin_inff());
     Mask where = {};
     for (int64_t j = LANES; j < n; j += LANES) {
@@ -179,14 +237,22 @@ Top2 top2(const float* scores, int64_t n) {
     return {best[0], second[0], where[0]};
 }
 
-float largest(const float* scores, int64_t n) {
-    Vec best = at(scores);
-    for (int64_t j = LANES; j < n; j += LANES) best = larger(best, at(scores + j));
+Top2 top2(const float* scores, int64_t n) { return top2_of(scores, n); }
+
+void top2_of_rows(const float* scores, int64_t n, int64_t n_rows, Top2* tops) {
+    for (int64_t r = 0; r < n_rows; ++r) tops[r] = top2_of(scores + r * n, n);
+}
+
+void best_of_rows(const float* scores, int64_t n, int64_t n_rows, Top2* tops) {
     Mask lane = {};
     for (int j = 0; j < LANES; ++j) lane[j] = j;
+    for (int64_t r = 0; r < n_rows; ++r) {
+        Vec best = at(scores + r * n);
+        for (int64_t j = LANES; j < n; j += LANES) best = larger(best, at(scores + r * n + j));
 #pragma GCC unroll 4
-    for (int half = LANES / 2; half > 0; half /= 2) best = larger(best, __builtin_shuffle(best, lane ^ half));
-    return best[0];
+        for (int half = LANES / 2; half > 0; half /= 2) best = larger(best, __builtin_shuffle(best, lane ^ half));
+        tops[r] = {best[0], 0, -1};
+    }
 }
 
 // A bit for each lane that is set, which compilers do not make one instruction of by themselves.
@@ -381,11 +447,14 @@ extern const Kernels table;
 const Kernels table = {LEVEL_NAME,
                        LANES,
                        TILE_VECTORS,
+                       STORED_VECTORS,
                        pick_tile<TILE_VECTORS, true>,
                        pick_tile<TILE_VECTORS, false>,
-                       pick_stored<TILE_VECTORS>,
+                       pick_stored<STORED_VECTORS, float>,
+                       pick_stored<STORED_VECTORS, uint16_t>,
                        top2,
-                       largest,
+                       top2_of_rows,
+                       best_of_rows,
                        relax_bounds,
                        sum_bytes,
                        collect_reaching,

@@ -5,4 +5,5 @@
 #define LEVEL_NAME "wide"
 #define LANES 16
 #define TILE_VECTORS 8
+#define STORED_VECTORS 8
 #include "simd/kernels_body.hpp"

@@ -412,6 +412,7 @@ int main() {
         check_nested(level);
         check_minibatch(level);
         check_neighbors(level);
+        check_index(level);
         check_sizes(level);
         check_pair_products(level);
     }

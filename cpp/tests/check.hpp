@@ -26,6 +26,7 @@ void check(bool holds, const char* what);
 void check_nested(const char* level);
 void check_minibatch(const char* level);
 void check_neighbors(const char* level);
+void check_index(const char* level);
 void check_embedding();
 void check_parts();
 void check_evaluation();
