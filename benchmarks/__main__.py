@@ -91,7 +91,8 @@ def parser() -> argparse.ArgumentParser:
                       help="stop a process above this (60%% of the machine)")  # fmt: skip
     made.add_argument("--size", type=float, metavar="MB",
                       help=f"size of the store of `larger` ({larger.SIZE})")  # fmt: skip
-    made.add_argument("--rows", type=int, metavar="N", help=f"rows of `size` ({size.ROWS})")
+    rows = f"of `size` ({size.ROWS}) and `machines` ({machines.MORE_ROWS})"
+    made.add_argument("--rows", type=int, metavar="N", help=rows)
     made.add_argument("--profile", action="store_true",
                       help="where the time of a pass goes, of `size`")  # fmt: skip
     made.add_argument("--limit", type=float, metavar="MB",

@@ -1,5 +1,5 @@
-"""Fits on worker processes: what they cost over a fit here, what two of them gain, a worker killed
-half-way, bytes sent; and Spark MLlib on the same rows from the same centers.
+"""Fits on worker processes: what they cost over a fit here, what two of them gain on few rows and
+on many, a worker killed half-way, bytes sent; Spark MLlib on the same rows from the same centers.
 
 Every fit has a process of its own (`machines_worker.py`), and all take turns. Spark gets an
 environment of its own in `build/`, and needs Java 17 or 21.
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ from .environment import python_with
 from .harness import Harness
 from .options import Options
 from .report import Report
+from .size import pubmed
 from .summary import Ratio
 
-PARTS = ("workers", "spark")
+PARTS = ("workers", "rows", "spark")
 OVERHEAD_SET, OVERHEAD_K = "debian-tfidf", 1000
+MORE_ROWS, MORE_K = 500_000, 1000  # of PubMed's shape
 SPARK_SETS, SPARK_K, SPARK_ITERATIONS = ("rcv1", "debian-tfidf"), 100, 20
 REPEATS = 3
 PINNED = "pyspark==4.0.1"
@@ -50,6 +53,8 @@ def run(options: Options, harness: Harness, report: Report) -> None:
         bench = Bench(Path(name), options, harness, report)
         if "workers" in parts:
             bench.workers()
+        if "rows" in parts:
+            bench.rows()
         if "spark" in parts:
             bench.spark()
 
@@ -87,15 +92,34 @@ class Bench:
         overhead = ratio("overhead", name, k, found[here], one, "1 worker", note)
         self.report.ratios("the fit on one worker over the fit here", [overhead], "<= 1.3x")
         if "2 of 1 thread" in found:
-            self.report.ratios(
-                "two workers of one thread against one",
-                [ratio("workers", name, k, found["2 of 1 thread"], found["1 of 1 thread"],
-                       "1 of 1 thread")],
-                ">= 1.6x",
-            )  # fmt: skip
+            self.gain(name, k, found)
             self.killed(name, common, found["2 of 1 thread"], labels)
         self.record["workers"] = {"what": f"{name}, K={k}", "systems": found}
         self.report.save()
+
+    def rows(self) -> None:
+        """What a second worker gains where there are many rows for each of them."""
+        if (os.cpu_count() or 1) < 2:
+            return
+        n_rows, k = self.options.parsed.rows or MORE_ROWS, (self.options.parsed.k or [MORE_K])[0]
+        name = f"{n_rows} rows of PubMed's shape"
+        store = self.store(name, lambda: pubmed(n_rows))
+        common = {"store": str(store), "k": k, "max_iter": 300, "tol": 1e-4, "init": "k-means||"}
+        systems: dict[str, Found] = {
+            **{f"here, {n} threads": {"system": "local", "threads": n} for n in (1, 2)},
+            **{f"{n} of 1 thread": workers_of(n, 1) for n in (1, 2)},
+        }
+        found, _ = self.turns(name, systems, common, self.options.seeds(REPEATS))
+        if len(found) == len(systems):
+            self.gain(name, k, found)
+        self.record["rows"] = {"what": f"{name}, K={k}", "systems": found}
+        self.report.save()
+
+    def gain(self, name: str, k: int, found: dict[str, Found]) -> None:
+        """Two workers against one."""
+        one, two = found["1 of 1 thread"], found["2 of 1 thread"]
+        gained = ratio("workers", name, k, two, one, "1 of 1 thread")
+        self.report.ratios("two workers of one thread against one", [gained], ">= 1.6x")
 
     def killed(self, name: str, common: Found, undisturbed: Found, labels: np.ndarray) -> None:
         """The fit on two workers once more; one of them is killed half-way."""
@@ -153,15 +177,16 @@ class Bench:
 
     # --- what both do ----------------------------------------------------------------------------
 
-    def store(self, name: str) -> Path:
-        """The rows of a set as a store."""
+    def store(self, name: str, make: Callable[[], Any] | None = None) -> Path:
+        """The rows of a set, or those that are made, as a store."""
         from sparsecluster import convert
 
         store = self.folder / f"{name}.store"
         if not store.exists():
             file = self.folder / f"{name}-rows.npz"
-            sp.save_npz(file, load(name).X, compressed=False)
+            sp.save_npz(file, make() if make else load(name).X, compressed=False)
             convert(file, store)
+            file.unlink()
         return store
 
     def turns(
