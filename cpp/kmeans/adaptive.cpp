@@ -31,6 +31,18 @@ bool any_negative(const Rows& rows) {
         rows.matrix());
 }
 
+// Counts the rows that centers of 16-bit numbers left in doubt, and floats would not have, since the first pass.
+class CoarseDoubts {
+public:
+    void note() { n_.fetch_add(1, std::memory_order_relaxed); }
+    // Whether they are few enough, of so many rows, for 16-bit numbers to pay.
+    bool few_of(int64_t n_rows) const { return double(n_) <= kMostOfRows * double(n_rows); }
+
+private:
+    static constexpr double kMostOfRows = 0.1;
+    std::atomic<int64_t> n_{0};
+};
+
 class Adaptive : public Assigner {
 public:
     // `blocks`: rule out blocks wherever it is possible, whatever it costs.
@@ -169,7 +181,7 @@ private:
             plain = plain_rate_ * double(n_rows_) * double(few ? int64_t(moved.size()) : n_centers_);
         }
         if (rest_-- > 0) return false;
-        if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_, coarse_doubts_);
+        if (!blocks_) blocks_.emplace(rows_, options_, scale_, scores_);
         blocks_->arrange(centers, moved, many_in_doubt_ || double(moved.size()) > kMovedShare * double(n_centers_));
         expected_ = blocks_->expected_seconds(centers, labels);
         const double slower = expected_ * surprise_ / plain;

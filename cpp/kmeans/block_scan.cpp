@@ -32,7 +32,6 @@ void BlockScan::arrange(const Centers& centers, const std::vector<int32_t>& move
     n_groups_ = (int64_t(order_.size()) + kGroup - 1) / kGroup;
     longest_ = 0;
     for (const Center& center : centers.items) longest_ = std::max(longest_, std::sqrt(center.norm2) * scale_);
-    step_ = doubts_.few_of(scores_.size()) ? quantization_step(centers, order_, scale_, options_.n_threads) : 0;
     direct_limit_ = direct_limit(rows_.nnz());
     maxima_.build(centers, order_, kBlock, scale_, options_.n_threads);
     scratches_.resize(std::max(options_.n_threads, 1));
@@ -54,15 +53,9 @@ AssignStats BlockScan::assign(const Centers& centers, int32_t* labels, std::vect
 // The group of a center; -1 where that does not count.
 int64_t BlockScan::group_of(int32_t label) const { return position_[label] < 0 ? -1 : position_[label] / kGroup; }
 
-// What 16-bit numbers add to the error of a score; no group has larger steps.
-double BlockScan::coarseness_of_row(int64_t row, int64_t size) const {
-    return coarseness_of(step_, rounding_of(size + kStepRoundings), norm_of(row), size);
-}
-
 // Bounds the error of every score of a row, however a scan adds it up.
 float BlockScan::error_of(int64_t row, int64_t size) const {
-    return next_above(error_of_scores(rounding_of(size + kStepRoundings), norm_of(row), longest_) +
-                      coarseness_of_row(row, size));
+    return next_above(error_of_scores(rounding_of(size), std::sqrt(rows_.norm2()[row]) * scale_, longest_));
 }
 
 // The sums of all blocks for some rows: those with numbers from begin to end, or every `step`-th of these.
@@ -122,7 +115,7 @@ void BlockScan::visit_groups_of(int64_t r, int64_t n_reaching, const Scratch& sc
 
 void BlockScan::index_group(int64_t group, const Centers& centers, int n_threads) {
     const auto first = order_.begin() + group * kGroup;
-    const IndexLimits limits{options_.head_limit, direct_limit_, step_ > 0};
+    const IndexLimits limits{options_.head_limit, direct_limit_};
     index_.build(centers, {first, std::min(first + kGroup, order_.end())}, scale_, limits, n_threads);
 }
 
@@ -402,10 +395,6 @@ bool BlockScan::decide_row(int64_t i, const Row<V, I>& row, const OpenGroups& op
         scores_.error[i] = found_error;
         return true;
     }
-    // How far apart the best two are, against what their errors would be with floats.
-    const double coarseness = coarseness_of_row(i, row.size);
-    const auto [less, more] = std::minmax({double(best.best), own});
-    if (coarseness > 0 && more - std::max(less, double(second)) > 2 * (error - coarseness)) doubts_.note();
     if (!all_) return false;
     std::vector<int32_t>& candidates = scratch.candidates;
     candidates.clear();

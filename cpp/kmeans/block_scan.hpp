@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -33,6 +32,7 @@ __attribute__((always_inline)) inline float next_above(double value) {
 struct RowScores {
     // In place of a row's own score where every look at moved centers must become one at all of them.
     static constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+
     std::vector<float> own;    // scores with their own centers,
     std::vector<float> error;  // which are off by this at most
     std::vector<float> other;  // what no score with another center exceeds
@@ -45,23 +45,11 @@ struct RowScores {
     }
 };
 
-// Counts the rows that centers of 16-bit numbers left in doubt, and floats would not have, since the first pass.
-class CoarseDoubts {
-public:
-    void note() { n_.fetch_add(1, std::memory_order_relaxed); }
-    // Whether they are few enough, of so many rows, for 16-bit numbers to pay.
-    bool few_of(int64_t n_rows) const { return double(n_) <= kMostOfRows * double(n_rows); }
-
-private:
-    static constexpr double kMostOfRows = 0.1;
-    std::atomic<int64_t> n_{0};
-};
-
 class BlockScan {
 public:
-    // `scores`, `doubts` and the rows must outlive it.
-    BlockScan(const Rows& rows, AssignOptions options, double scale, RowScores& scores, CoarseDoubts& doubts)
-        : rows_(rows), options_(options), scale_(scale), scores_(scores), doubts_(doubts) {}
+    // `scores` and the rows must outlive it.
+    BlockScan(const Rows& rows, AssignOptions options, double scale, RowScores& scores)
+        : rows_(rows), options_(options), scale_(scale), scores_(scores) {}
 
     // Chooses the centers that count: all of them, or those that moved (ascending), where only rows that a center
     // which stayed may win are left in doubt.
@@ -118,8 +106,6 @@ private:
     };
 
     int64_t group_of(int32_t label) const;
-    double norm_of(int64_t row) const { return std::sqrt(rows_.norm2()[row]) * scale_; }
-    double coarseness_of_row(int64_t row, int64_t size) const;
     float error_of(int64_t row, int64_t size) const;
     template <class V, class I>
     void sum_blocks(const Matrix<V, I>& view, int64_t begin, int64_t end, int64_t step, Scratch& scratch) const;
@@ -151,13 +137,11 @@ private:
     AssignOptions options_;
     double scale_;
     RowScores& scores_;
-    CoarseDoubts& doubts_;
     bool all_ = true;  // whether all centers count, not only those that moved
     double open_groups_ = 0;  // per row, by their bounds, as a sample of rows had it
     int64_t n_groups_ = 0;
     int64_t direct_limit_ = 0;               // bytes for the table of a group
     double longest_ = 0;                     // of the centers, scaled
-    double step_ = 0;                        // of the 16-bit numbers that groups are tables of, at most; 0: floats
     std::vector<int32_t> order_, position_;  // centers that count, by group; where each is there, or -1
     BlockMaxima maxima_;
     CenterIndex index_;         // of the group that is looked into,
