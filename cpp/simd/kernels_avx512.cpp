@@ -5,5 +5,5 @@
 #define LEVEL_NAME "avx512"
 #define LANES 16
 #define TILE_VECTORS 8
-#define STORED_VECTORS 16
+#define STORED_VECTORS 8
 #include "simd/kernels_body.hpp"
