@@ -192,14 +192,20 @@ struct PyRowSums {
     RowSums sums;
 };
 
-std::tuple<int64_t, Out<double>, double> py_apply(ClusterSums& sums, const InDelta& arrays, double scatter,
+// The pieces have the deltas of clusters that follow each other.
+std::tuple<int64_t, Out<double>, double> py_apply(ClusterSums& sums, const std::vector<InDelta>& pieces, double scatter,
                                                   Centers& centers, int n_threads) {
     require(sums.scales().fixed_point, "these columns do not fit fixed point");
     require(centers.size() == sums.size() &&
                 centers.n_features == int64_t(sums.scales().features.size()),
             "centers do not fit the sums");
-    const SumDeltaView delta = delta_of(arrays, centers.n_features);
-    require(delta.n_clusters() == sums.size(), "a delta of another number of clusters");
+    std::vector<SumDeltaView> delta;
+    int64_t n_clusters = 0;
+    for (const InDelta& piece : pieces) {
+        delta.push_back(delta_of(piece, centers.n_features));
+        n_clusters += delta.back().n_clusters();
+    }
+    require(n_clusters == sums.size(), "a delta of another number of clusters");
     UpdateStats stats;
     {
         const GilReleased released;
@@ -278,10 +284,6 @@ void bind_kmeans(nb::module_& m) {
              "columns"_a, "weights"_a.none(), "n_clusters"_a, "metric"_a, nb::keep_alive<1, 2>(),
              nb::keep_alive<1, 3>())
         .def("delta", &PyRowSums::delta, "labels"_a, "n_threads"_a)
-        .def("assume", [](PyRowSums& self, In<int32_t> labels) {
-            self.check(labels);
-            self.sums.assume(labels.data(), int64_t(labels.size()));
-        }, "labels"_a)
         .def("scatter_of", &py_scatter_of<PyRowSums>, "begin"_a, "end"_a);
     nb::class_<ClusterSums>(m, "ClusterSums")
         .def("__init__", [](ClusterSums* self, const ColumnStats& columns, int64_t n_clusters,
@@ -291,8 +293,7 @@ void bind_kmeans(nb::module_& m) {
         .def_prop_ro("fixed_point", [](const ClusterSums& self) { return self.scales().fixed_point; })
         .def_prop_ro("mean_norm2", [](const ClusterSums& self) { return to_numpy(self.mean_norm2()); },
                      nb::rv_policy::automatic)
-        .def("whole", [](const ClusterSums& self) { return arrays_of(self.whole()); })
-        .def("apply", &py_apply, "delta"_a, "scatter"_a, "centers"_a, "n_threads"_a);
+        .def("apply", &py_apply, "pieces"_a, "scatter"_a, "centers"_a, "n_threads"_a);
 
     m.def("cluster_sizes", &py_cluster_sizes, "labels"_a, "weights"_a.none(), "n_clusters"_a);
     m.def("first_variation", &py_first_variation, "rows"_a, "weights"_a.none(), "centers"_a,

@@ -72,14 +72,21 @@ void ClusterSums::add(int64_t k, std::span<const int32_t> features, const FixedS
     if (!scratch.features.empty()) FixedSums::insert(cluster.features, cluster.sums, scratch.features, scratch.sums);
 }
 
-UpdateStats ClusterSums::apply(const SumDeltaView& delta, double scatter, Centers& centers, int n_threads) {
+UpdateStats ClusterSums::apply(std::span<const SumDeltaView> pieces, double scatter, Centers& centers, int n_threads) {
     UpdateStats stats;
-    stats.moved = delta.moved;
+    std::vector<int64_t> ends;  // of the clusters of each piece
+    for (const SumDeltaView& piece : pieces) {
+        stats.moved += piece.moved;
+        ends.push_back((ends.empty() ? 0 : ends.back()) + piece.n_clusters());
+    }
     stats.shift.assign(size(), 0.0);
     std::vector<Scratch> scratches(std::max(n_threads, 1));
     parallel_blocks(size(), n_threads, [&](int64_t k, int thread) {
-        if (delta.features_of(k).empty() && delta.weights[k].zero()) return;
-        add(k, delta.features_of(k), delta.sums_of(k), delta.weights[k], scratches[thread]);
+        const size_t p = std::upper_bound(ends.begin(), ends.end(), k) - ends.begin();
+        const SumDeltaView& delta = pieces[p];
+        const int64_t own = k - (ends[p] - delta.n_clusters());
+        if (delta.features_of(own).empty() && delta.weights[own].zero()) return;
+        add(k, delta.features_of(own), delta.sums_of(own), delta.weights[own], scratches[thread]);
         move_center(k, centers, stats, scratches[thread]);
     });
     stats.cost = cost(scatter);
@@ -134,18 +141,6 @@ void ClusterSums::place(Center& mean, Cluster& cluster) const {
         cluster.explained = cluster.weight * space.explained_off_mean(mean, center, spread);
         mean = std::move(center);
     });
-}
-
-SumDelta ClusterSums::whole() const {
-    SumDelta all;
-    all.begin.assign(1, 0);
-    for (const Cluster& cluster : clusters_) {
-        all.features.insert(all.features.end(), cluster.features.begin(), cluster.features.end());
-        all.sums.append(cluster.sums.view());
-        all.begin.push_back(int64_t(all.features.size()));
-        all.weights.push_back(cluster.fixed_weight);
-    }
-    return all;
 }
 
 std::vector<double> ClusterSums::mean_norm2() const {

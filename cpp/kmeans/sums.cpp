@@ -64,8 +64,6 @@ void RowSums::resize(int64_t n_clusters) {
     n_clusters_ = n_clusters;
 }
 
-void RowSums::assume(const int32_t* labels, int64_t n_rows) { labels_.assign(labels, labels + n_rows); }
-
 static int64_t n_unlike(const int32_t* labels, const std::vector<int32_t>& others) {
     int64_t n = 0;
     for (size_t i = 0; i < others.size(); ++i) n += labels[i] != others[i];

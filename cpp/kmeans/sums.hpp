@@ -100,10 +100,8 @@ public:
     void resize(int64_t n_clusters) { clusters_.resize(n_clusters); }
     // Works a delta in and moves the centers to where the means have them, within the limit. A cluster without
     // weight, or whose mean has no place, keeps its center. `scatter`: what the cost is a difference from, of all rows
-    // that take part (see metric.hpp).
-    UpdateStats apply(const SumDeltaView& delta, double scatter, Centers& centers, int n_threads);
-    // What adds up to these sums where there are none yet.
-    SumDelta whole() const;
+    // that take part (see metric.hpp). The delta may come in pieces: each has the clusters that follow those of the last.
+    UpdateStats apply(std::span<const SumDeltaView> pieces, double scatter, Centers& centers, int n_threads);
     // Squared norms of the means.
     std::vector<double> mean_norm2() const;
     double cost(double scatter) const;
@@ -153,8 +151,6 @@ public:
     SumDelta delta(const int32_t* labels, int64_t n_rows, const SumScales& scales, int n_threads);
     // Rows of clusters that are left out are in none.
     void resize(int64_t n_clusters);
-    // Takes these labels for those of the last call.
-    void assume(const int32_t* labels, int64_t n_rows);
     // What some rows add to what the cost is a difference from.
     ExactSum scatter_of(int64_t begin, int64_t end) const;
 

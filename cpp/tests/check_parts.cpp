@@ -30,6 +30,18 @@ void check_exact_sums() {
     check(large.value() == INFINITY, "a sum that overflows is finite");
 }
 
+// A delta in pieces of consecutive clusters, as workers merge it.
+std::vector<SumDeltaView> cut_by_clusters(const SumDelta& delta, int64_t n_cuts) {
+    const SumDeltaView whole = delta.view();
+    std::vector<SumDeltaView> pieces;
+    for (int64_t p = 0; p <= n_cuts; ++p) {
+        const int64_t first = p * whole.n_clusters() / (n_cuts + 1), last = (p + 1) * whole.n_clusters() / (n_cuts + 1);
+        pieces.push_back({p == 0 ? whole.moved : 0, whole.begin.subspan(first, last - first + 1), whole.features, whole.sums,
+                          {whole.weights.begin() + first, whole.weights.begin() + last}});
+    }
+    return pieces;
+}
+
 template <class V, class I>
 void check_sums_of_parts(const Recipe& recipe, Metric metric, bool weighted, int n_threads) {
     Table table = make_table(recipe);
@@ -61,7 +73,8 @@ void check_sums_of_parts(const Recipe& recipe, Metric metric, bool weighted, int
         const UpdateStats known = whole.update(labels.data(), n, expected, n_threads);
         const SumDelta delta = merged(other.delta(labels.data() + middle, n - middle, scales, n_threads).view(),
                                       one.delta(labels.data(), middle, scales, 1).view());
-        const UpdateStats stats = clusters.apply(delta.view(), whole.scatter(), centers, n_threads);
+        const std::vector<SumDeltaView> pieces = cut_by_clusters(delta, turn);
+        const UpdateStats stats = clusters.apply(pieces, whole.scatter(), centers, n_threads);
         check(stats.moved == known.moved && stats.shift == known.shift && stats.cost == known.cost,
               "an update by parts differs");
         for (int64_t k = 0; k < n_clusters; ++k)

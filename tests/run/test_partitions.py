@@ -8,10 +8,17 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.machines import ForgetfulExecutor, assert_same_fit, sparse_rows, stored
+from support.machines import (
+    ForgetfulExecutor,
+    Loses,
+    LosingExecutor,
+    assert_same_fit,
+    sparse_rows,
+    stored,
+)
 
 from sparsecluster import KMeans, SphericalKMeans, _core
-from sparsecluster.kmeans import ledger
+from sparsecluster.kmeans import remote, replay
 from sparsecluster.rows.rows import as_rows
 from sparsecluster.run.local import LocalExecutor, LocalSession
 
@@ -48,14 +55,33 @@ def test_partitions_change_nothing(store, estimator, start, weighted):
         assert_same_fit(whole, fitted(parts, store, sample_weight=weights))
 
 
+@pytest.fixture
+def traded(monkeypatch):
+    """Parts merge among themselves what they find, however little it is."""
+    monkeypatch.setattr(remote, "FEW_SUMS", -1)
+
+
+@pytest.mark.usefixtures("traded")
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+@pytest.mark.parametrize("n_parts", [2, 5, 23])
+def test_parts_that_merge_among_themselves_change_nothing(store, estimator, start, n_parts):
+    parts = estimator(20, random_state=0, executor=LocalExecutor(n_parts, n_threads=3), **start)
+    assert_same_fit(fitted(estimator(20, random_state=0, **start), store), fitted(parts, store))
+
+
 class Watching(LocalExecutor):
-    """Keeps the deltas that parts are sent."""
+    """Keeps the deltas that parts are sent, and counts those that they merge themselves."""
+
+    n_trades = 0
 
     def session(self, factory, specs):
-        deltas = self.deltas = []
+        deltas, executor = [], self
+        self.deltas = deltas
 
         class Watched(LocalSession):
             def _called(self, call):
+                executor.n_trades += call.method == "trade"
                 if call.method == "step":
                     deltas.append(call.shared["delta"])
                 return super()._called(call)
@@ -69,16 +95,27 @@ def test_only_sums_that_changed_are_sent(store):
     KMeans(20, init=X[:20], tol=0, executor=executor, **keep).fit(store)
     first, *deltas = executor.deltas
     assert first is None
+    assert executor.n_trades == 0
     assert len(deltas[-1][2]) < len(deltas[0][2])
     for (_, begin, *_), before, after in zip(deltas, centers, centers[1:], strict=False):
         moved = np.flatnonzero((before != after).any(axis=1))
         assert set(moved) <= set(np.flatnonzero(np.diff(begin)))
 
 
+def test_many_sums_are_not_sent_by_way_of_the_driver(store, monkeypatch):
+    monkeypatch.setattr(remote, "FEW_SUMS", 500)
+    executor = Watching(3)
+    found = KMeans(20, init=X[:20], executor=executor).fit(store)
+    large = [delta == "kept" for delta in executor.deltas[1:]]
+    assert 0 < executor.n_trades == sum(large) < len(large)
+    assert_same_fit(KMeans(20, init=X[:20]).fit(store), found)
+
+
 def test_nothing_of_its_own_is_sent_to_a_single_part(store):
     executor = Watching(1)
     KMeans(20, init=X[:20], executor=executor).fit(store)
-    assert set(executor.deltas) == {None, "own"}
+    assert set(executor.deltas) == {None, "kept"}
+    assert executor.n_trades == 0
 
 
 def test_clusters_that_nothing_can_fill_go(tmp_path):
@@ -112,36 +149,46 @@ def test_parts_are_restored_after_clusters_went(tmp_path, n_parts):
     assert_same_fit(fitted(KMeans(8, init=init), path), fitted(parts, path))
 
 
+@pytest.mark.usefixtures("traded")
 @pytest.mark.parametrize("start", ["given", "empty clusters"])
-def test_single_part_is_restored_from_its_last_iterations(store, monkeypatch, start):
+def test_parts_that_merge_among_themselves_are_restored(store, start):
+    given = {"random_state": 0, "max_iter": 6, **STARTS[start]}
+    parts = KMeans(20, executor=ForgetfulExecutor(3), **given)
+    assert_same_fit(fitted(KMeans(20, **given), store), fitted(parts, store))
+
+
+@pytest.mark.parametrize("few_sums", [-1, remote.FEW_SUMS], ids=["traded", "sent"])
+@pytest.mark.parametrize("start", ["given", "empty clusters", "cut short"])
+def test_a_part_that_is_lost_at_any_call_changes_nothing(store, monkeypatch, start, few_sums):
+    monkeypatch.setattr(remote, "FEW_SUMS", few_sums)
+    given = {"random_state": 0, **STARTS[start]}
+    whole, methods = fitted(KMeans(20, **given), store), set()
+    monkeypatch.setattr(Loses, "methods", methods)
+    fitted(KMeans(20, executor=LosingExecutor(3, ""), **given), store)
+    assert {"begin", "step"} <= methods
+    assert ("trade" in methods) == (few_sums < 0)
+    for method in sorted(methods):
+        parts = fitted(KMeans(20, executor=LosingExecutor(3, method), **given), store)
+        assert_same_fit(whole, parts)
+
+
+@pytest.mark.parametrize("start", ["given", "empty clusters"])
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_parts_are_restored_from_their_last_iterations(store, monkeypatch, start, n_parts):
     longest = []
+    add = replay.Replay.add
 
-    class Counted(ForgetfulExecutor):
-        def session(self, factory, specs):
-            session = super().session(factory, specs)
-            called = session._called
+    def counted(self, step):
+        add(self, step)
+        longest.append(len(self.steps))
 
-            def counted(call):
-                longest.append(len(session.recipe_of(0).get("turns", ())))
-                return called(call)
-
-            session._called = counted
-            return session
-
-    monkeypatch.setattr(ledger, "REPLAY_SECONDS", 0.0)
+    monkeypatch.setattr(replay, "REPLAY_SECONDS", 0.0)
+    monkeypatch.setattr(replay, "REPLAY_SHARE", 0.0)
+    monkeypatch.setattr(replay.Replay, "add", counted)
     given = {"random_state": 0, **STARTS[start]}
-    part = fitted(KMeans(20, executor=Counted(1), **given), store)
-    assert_same_fit(fitted(KMeans(20, **given), store), part)
-    assert part.n_iter_ > max(longest) > 0
-
-
-@pytest.mark.parametrize("start", ["given", "empty clusters"])
-def test_deltas_that_wait_change_nothing(store, monkeypatch, start):
-    monkeypatch.setattr(ledger, "FEW_WAITING", 0)  # centers come from a worker
-    monkeypatch.setattr(ledger, "MOST_WAITING", 0)
-    given = {"random_state": 0, **STARTS[start]}
-    part = fitted(KMeans(20, executor=LocalExecutor(3), **given), store)
-    assert_same_fit(fitted(KMeans(20, **given), store), part)
+    parts = fitted(KMeans(20, executor=ForgetfulExecutor(n_parts), **given), store)
+    assert_same_fit(fitted(KMeans(20, **given), store), parts)
+    assert parts.n_iter_ > max(longest) > 0
 
 
 def test_fit_resumes_on_another_number_of_parts(store, tmp_path):

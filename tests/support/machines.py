@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sparsecluster import convert
 from sparsecluster.run.dask_session import everywhere
 from sparsecluster.run.local import LocalExecutor, LocalSession
+from sparsecluster.run.session import PartsLost
 from sparsecluster.run.worker import n_held
 
 
@@ -63,14 +64,39 @@ def assert_nothing_left(client):
     assert set(everywhere(client, n_held).values()) == {0}
 
 
-class Forgetful(LocalSession):
-    """Makes all parts anew before every call, as if every worker had died."""
+class Losing(LocalSession):
+    """Makes parts anew before some calls, as if their workers had died."""
+
+    _went_on = True  # whether parts did something since they were restored
+
+    def losses(self, call):
+        """The parts that are lost before this call."""
+        raise NotImplementedError
+
+    def made_progress(self):
+        self._went_on = True
 
     def _called(self, call):
-        self._parts = [self._factory(spec, 1) for spec in self._specs]
-        for number, part in enumerate(self._parts):
-            part.restore(self.recipe_of(number))
+        lost = self.losses(call) if self.recover is None or self._went_on else []
+        for number in lost:
+            self._parts[number] = self._factory(self._specs[number], 1)
+            self._left[number] = None
+            if self.recover is None:
+                self._parts[number].restore(self.recipe_of(number))
+        if lost and self.recover is not None and not call.anew:
+            self._went_on = False
+            if call.changes:
+                raise PartsLost
+            self.recover()
+            self._went_on = True
         return super()._called(call)
+
+
+class Forgetful(Losing):
+    """Loses all parts before every call, but for those by which they are restored."""
+
+    def losses(self, call):
+        return range(self.n_parts)
 
 
 class ForgetfulExecutor(LocalExecutor):
@@ -78,19 +104,18 @@ class ForgetfulExecutor(LocalExecutor):
         return Forgetful(factory, specs, 1)
 
 
-class Loses(LocalSession):
-    """Makes the first part anew before the first call of a method, as if its worker had died."""
+class Loses(Losing):
+    """Loses the first part before the first call of a method."""
 
     methods: ClassVar[set[str]] = set()  #: all that were called
     lost_at = ""
 
-    def _called(self, call):
+    def losses(self, call):
         self.methods.add(call.method)
-        if call.method == self.lost_at:
-            self.lost_at = ""
-            self._parts[0] = self._factory(self._specs[0], 1)
-            self._parts[0].restore(self.recipe_of(0))
-        return super()._called(call)
+        if call.method != self.lost_at:
+            return []
+        self.lost_at = ""
+        return [0]
 
 
 class LosingExecutor(LocalExecutor):

@@ -32,7 +32,7 @@ from sparsecluster.evaluation.silhouette_values import mean_of_limbs, mean_terms
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.column_totals import check_fixed_point, column_stats_there, stats_of
 from sparsecluster.kmeans.elsewhere import own_parts, part_rows, rows_elsewhere
-from sparsecluster.kmeans.ledger import joined
+from sparsecluster.kmeans.deltas import joined
 from sparsecluster.kmeans.merged import merge_limbs, merge_ranges
 from sparsecluster.kmeans.packed import Arrays, packed, unpacked
 from sparsecluster.rows.grouped import group_sums, pieces_by_group
@@ -217,7 +217,7 @@ def _means(session: Session, labelling: Labelling, *, cosine: bool) -> sp.csr_ar
     check_fixed_point(sums)
     centers = centers_.to_core(sp.csr_array((n_clusters, n_features)))
     delta = session.ask("sums", {"columns": columns}, merge=joined)
-    sums.apply(delta, 0.0, centers, labelling.n_threads)
+    sums.apply([delta], 0.0, centers, labelling.n_threads)
     means = centers_.from_core(centers)
     if not cosine:
         return means

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.kmeans.ledger import joined
+from sparsecluster.kmeans.deltas import joined
 
 Arrays = dict[str, Any]
-OWN = "own"  # a delta that the only part has found itself: it need not travel back
 LIMBS = ("baseline", "weight", "filled_weight")
 SPREADS = ("sizes", "squares", "counts")
 SEEN = ("counts", "lengths")
@@ -54,6 +53,10 @@ def merge_steps(found: Sequence[Arrays]) -> Arrays:
         merged["update"] = found[0]["update"]  # the same everywhere
         merged.update(merge_found(found))
     return merged
+
+
+def merge_nothing(found: Sequence[None]) -> None:
+    """Of turns that answer nothing."""
 
 
 def merge_spreads(found: Sequence[Arrays]) -> Arrays:

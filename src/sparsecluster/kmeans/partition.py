@@ -22,7 +22,7 @@ from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nea
 from sparsecluster.kmeans.column_totals import NO_LIMBS, stats_of
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
-from sparsecluster.kmeans.merged import OWN
+from sparsecluster.kmeans.deltas import KEPT, Delta, joined, n_entries, piece
 from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
 from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting
@@ -30,6 +30,8 @@ from sparsecluster.kmeans.spreads import seen_pieces, spread_pieces
 from sparsecluster.rows.checks import has_values
 from sparsecluster.rows.metric import metric_of
 from sparsecluster.rows.resources import effective_memory_limit
+from sparsecluster.rows.sharing import share_out
+from sparsecluster.run.session import Leave
 from sparsecluster.storage.checkpoint import PartChecksums, checksums
 
 
@@ -57,13 +59,14 @@ class Partition:
         self._columns: _core.ColumnStats | None = None
         if "columns" in spec:
             self.prepare(spec["columns"])
-        self._alone = spec["alone"]  # whether there are no other parts
+        self._n_parts, self._few_sums = spec["n_parts"], spec["few_sums"]
         self._centers: _core.Centers
         self._shift = np.zeros(0)
         self._labels = np.full(rows.n_rows, -1, dtype=np.int32)
         self._before = self._labels[:0].copy()  # of the rows that took part in the last update
         self._n_rows = 0  # the first ones: those that take part
-        self._told = self._before  # the labels that moves are counted from, where nobody needs more
+        self._pending: Delta | None = None  # what labels add to the sums since the last update
+        self.left: Leave | None = None  #: for the other parts
         self._limit = _core.CenterLimit()
         self._assigner: Any = None
         self._sums: Any = None
@@ -164,13 +167,28 @@ class Partition:
         self._renew(unpacked_core(centers))
         return self._delta()
 
-    def step(self, delta: Any, scatter: float, n_rows: int, scattered: bool) -> Arrays:
+    def trade(self, given: list[Delta]) -> None:
+        """Merge what all parts found of a range of clusters, and leave that for all."""
+        n_threads = self._setting.n_threads
+
+        def merged(number: int) -> Delta:
+            return joined([piece(delta, number, n_threads) for delta in given])
+
+        pieces = share_out(merged, n_threads, n_threads)
+        self.left = lambda reader: pieces
+
+    def step(
+        self, delta: Any, scatter: float, n_rows: int, scattered: bool, given: Any = None
+    ) -> Arrays:
         """Move the centers by a delta, if there is one, and give the first rows the nearest ones.
 
         What the new labels add to the sums, and the sizes of the clusters; `scattered`: also what
-        rows that are new add to what the cost is a difference from.
+        rows that are new add to what the cost is a difference from. A delta that parts kept comes
+        from these: the pieces that each has merged.
         """
-        update = None if delta is None else self._apply(delta, scatter)
+        if delta is not None:
+            pieces = [delta] if given is None else [one for some in given for one in some]
+        update = None if delta is None else self._apply(pieces, scatter)
         began = time.perf_counter()
         known, self._n_rows = self._n_rows, self._own_rows(n_rows)
         found = self._assign()
@@ -186,30 +204,31 @@ class Partition:
             "seconds": time.perf_counter() - began,
         }
 
-    def _apply(self, delta: Any, scatter: float) -> tuple[np.ndarray, float]:
+    def _apply(self, pieces: list[Any], scatter: float) -> tuple[np.ndarray, float]:
         """How far each center went, and the cost."""
-        self._before = self._taking_part.copy()
+        self._before, self._pending = self._taking_part.copy(), None
         centers, n_threads = self._centers, self._setting.n_threads
         if self._alone:
-            assert delta == OWN
+            assert pieces == [KEPT]
             _, self._shift, cost = self._sums.update(self._before, centers, n_threads)
         else:
-            _, self._shift, cost = self._clusters.apply(delta, scatter, centers, n_threads)
+            _, self._shift, cost = self._clusters.apply(pieces, scatter, centers, n_threads)
         return self._shift, cost
 
     def refill(self, moves: np.ndarray) -> Arrays:
-        """Put rows into clusters that were empty: pairs of a row and a cluster.
-
-        Rows that moved are counted from the labels of the last update.
-        """
-        before = self._n_moved(self._before)
-        self._refill(moves)
-        moved = self._n_moved(self._before) - before
-        return {"delta": (moved, *self._delta()["delta"][1:])}
+        """Put rows into clusters that were empty: pairs of a row and a cluster."""
+        for number, cluster in np.asarray(moves, dtype=np.int64).reshape(-1, 2):
+            row = self._own_rows(number)
+            if row < self._n_rows and self._number(row) == number:
+                self._labels[row] = cluster
+                self._assigner.forget(row)
+        return self._delta()
 
     def renumber(self, numbers: np.ndarray) -> Arrays:
         """Go on with fewer clusters, of these numbers (-1: gone); sums begin anew."""
-        self._renumber(numbers)
+        np.maximum(numbers[self._labels], 0, out=self._labels)
+        self._before = self._labels[:0].copy()
+        self._renew(self._centers.some(np.flatnonzero(numbers >= 0)))
         return self._delta()
 
     # --- what leaves the rows as they are --------------------------------------------------------
@@ -293,36 +312,16 @@ class Partition:
     # --- lost and found --------------------------------------------------------------------------
 
     def restore(self, recipe: Arrays) -> None:
-        """Go to where a run is: labels follow from the centers of the last step, and from what was
-        done about empty clusters after it."""
+        """Know the rows that were drawn; what a run has come to follows from its turns."""
         for drawn in recipe.get("drawn", ()):
             self.approach(**drawn)
-        for method, given in recipe.get("turns", ()):
-            getattr(self, method)(**given)
-        if "centers" not in recipe:
-            return
-        if recipe["before"] is not None:
-            self._restore_labels(recipe["before"])
-            self._before = self._taking_part.copy()
-        self._limit = _core.CenterLimit(*recipe["limit"])
-        self._restore_labels(recipe)
-        self._sums.assume(self._taking_part)
-        self._clusters.apply(recipe["sums"], 0.0, self._centers, self._setting.n_threads)
-
-    def _restore_labels(self, recipe: Arrays) -> None:
-        self._take(recipe["labels"])
-        if recipe["centers"] is None:
-            return
-        self._renew(unpacked_core(recipe["centers"]))
-        if recipe["labels"] is not None or not recipe["n_rows"]:
-            return
-        self._n_rows = self._own_rows(recipe["n_rows"])
-        self._assign()
-        self._refill(recipe["moves"])
-        if recipe["numbers"] is not None:
-            self._renumber(recipe["numbers"])
 
     # --- what they share -------------------------------------------------------------------------
+
+    @property
+    def _alone(self) -> bool:
+        """Whether there are no other parts."""
+        return bool(self._n_parts == 1)
 
     @property
     def _taking_part(self) -> np.ndarray:
@@ -365,37 +364,27 @@ class Partition:
             algorithm = choose_algorithm(
                 self._algorithm, self._rows, n_clusters, setting.memory_limit
             )
-        self._centers, self._shift = centers, np.zeros(0)
+        self._centers, self._shift, self._pending = centers, np.zeros(0), None
         self._assigner = make_assigner(algorithm, self._rows, setting)
         given = (columns, setting.weights, n_clusters, setting.metric.space)
         if self._alone:
             # Sums of rows go right into those of the clusters: nobody else needs to know them.
             self._sums = _core.Sums(self._rows.core, *given, self._limit)
-            self._told = self._labels[:0].copy()
             return
         self._sums = _core.RowSums(self._rows.core, *given)
         self._clusters = _core.ClusterSums(columns, n_clusters, setting.metric.space, self._limit)
 
-    def _refill(self, moves: np.ndarray) -> None:
-        for number, cluster in np.asarray(moves, dtype=np.int64).reshape(-1, 2):
-            row = self._own_rows(number)
-            if row < self._n_rows and self._number(row) == number:
-                self._labels[row] = cluster
-                self._assigner.forget(row)
-
-    def _renumber(self, numbers: np.ndarray) -> None:
-        np.maximum(numbers[self._labels], 0, out=self._labels)
-        self._renew(self._centers.some(np.flatnonzero(numbers >= 0)))
-
-    def _n_moved(self, before: np.ndarray) -> int:
-        """Rows of other labels than they had before, and those that had none."""
-        labels, known = self._taking_part, len(before)
-        return len(labels) - known + int(np.count_nonzero(labels[:known] != before))
-
     def _delta(self) -> Arrays:
-        """What the labels add to the sums, against those of the last time; where there are no other
-        parts, how many rows moved alone."""
+        """How many rows have other labels than at the last update, or had none; and what that adds
+        to the sums, if it is little. Else it is kept."""
+        labels, known = self._taking_part, len(self._before)
+        moved = len(labels) - known + int(np.count_nonzero(labels[:known] != self._before))
         if self._alone:
-            before, self._told = self._told, self._taking_part.copy()
-            return {"delta": (self._n_moved(before),)}
-        return {"delta": self._sums.delta(self._taking_part, self._setting.n_threads)}
+            return {"delta": (moved,)}
+        more = self._sums.delta(labels, self._setting.n_threads)
+        pending = self._pending
+        pending = joined([pending, more]) if pending is not None and pending[0] else more
+        self._pending, n_parts = pending, self._n_parts
+        self.left = lambda reader: piece(pending, reader, n_parts)
+        few = n_entries(pending) <= self._few_sums
+        return {"delta": (moved, *pending[1:]) if few else (moved,)}

@@ -41,6 +41,9 @@ from sparsecluster.run.session import Executor
 from sparsecluster.storage.checkpoint import described_fit, joined_checksums
 
 ENTRY_BYTES = 12  # a value of 8 bytes, an index of 4
+# Sums that a part changes in a step, up to which they are merged by this process: a message of about
+# 1 MB. To merge more by the workers costs another round trip.
+FEW_SUMS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ class RemoteRows:
             "memory_limit": setting.memory_limit,
             "algorithm": setting.algorithm,
         }
-        common["alone"] = len(self.cuts) == 2
+        common.update(n_parts=len(self.cuts) - 1, few_sums=FEW_SUMS)
         specs = [
             {**common, "begin": begin, "end": end, **source.spec(begin, end)}
             for begin, end in pairwise(self.cuts)

@@ -65,6 +65,7 @@ class RowsThere:
         self._cuts = cuts if eligible is None else np.searchsorted(eligible, cuts)
         self.n_rows = int(self._cuts[-1])
         self._drawn: list[Arrays] = []
+        self._session.restore_by(lambda part: {})  # no run before matters any more
 
     def picked(self, indices: np.ndarray) -> sp.csr_array:
         """The rows at these indices, in their own type."""
@@ -88,10 +89,10 @@ class RowsThere:
     def approach(self, centers: sp.csr_array) -> float:
         """Draw these, too; the sum of the weighted squared distances to the nearest."""
         before, new = list(self._drawn), packed(centers)
-        self._session.recipe_of = lambda part: {"drawn": before}
+        self._session.restore_by(lambda part: {"drawn": before})
         total = self._session.turn("approach", new, merge=merge_limbs)
         self._drawn = [*before, new]
-        self._session.recipe_of = lambda part: {"drawn": self._drawn}
+        self._session.restore_by(lambda part: {"drawn": self._drawn})
         return _core.exact_value(total)
 
     def draw(self, random_state: np.random.RandomState, total: float, wanted: float) -> np.ndarray:
@@ -110,4 +111,4 @@ class RowsThere:
 
     def forget(self) -> None:
         """Nothing is needed any more to restore a part: what follows begins anew."""
-        self._session.recipe_of = lambda part: {}
+        self._session.restore_by(lambda part: {})

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from sparsecluster.rows.errors import WorkersLost, counted
 from sparsecluster.run.history import Machines
-from sparsecluster.run.session import Call, Factory, Session
+from sparsecluster.run.session import Call, Factory, PartsLost, Session
 from sparsecluster.run.worker import (
     Answer,
     Errand,
@@ -67,6 +67,7 @@ class DaskSession(Session):
         self._turns = 0
         self._homes: dict[int, str] = {}  # the worker of each part
         self._made: set[int] = set()  # parts that answered before
+        self._losses: Counter[int] = Counter()  # of workers that had a part, since the last progress
         self._serving = set(serving)  # workers that take errands
         self._avoided: dict[str, float] = {}  # workers that were lost, and when
 
@@ -84,30 +85,40 @@ class DaskSession(Session):
 
     def _called(self, call: Call) -> Any:
         answers: dict[tuple[int, ...], Any] = {}
-        to_ask, losses = set(range(self.n_parts)), Counter[int]()
-        unmade = to_ask - self._made  # parts that their worker does not have
+        to_ask = set(range(self.n_parts))
         while to_ask:
-            asked = self._suspects(losses) & to_ask or set(to_ask)
-            unmade |= self._place(asked)
-            found, gone = self._outcomes(call, asked, unmade)
+            asked = self._suspects(call) & to_ask or set(to_ask)
+            self._place(asked)
+            found, gone = self._outcomes(call, asked, asked - self._made)
             for one in found:
                 if isinstance(one, Answer):
                     answers[one.parts] = one.value
                     to_ask -= set(one.parts)
                     self._made |= set(one.parts)
-                    unmade -= set(one.parts)
                 elif isinstance(one, Missing):
-                    unmade.add(one.part)
-            losses.update(number for number in asked & to_ask if self._homes[number] in gone)
+                    self._made.discard(one.part)
+            lost = [number for number in asked & to_ask if self._homes[number] in gone]
+            self._losses.update(lost)
             self._forget_workers(gone)
-            if losses and max(losses.values()) >= MOST_LOSSES:
-                self._give_up(max(losses, key=lambda number: losses[number]))
+            if lost and max(self._losses.values()) >= MOST_LOSSES:
+                self._give_up(max(self._losses, key=lambda number: self._losses[number]))
+            if self.recover is not None and not asked <= self._made:
+                self._turns += 2  # further than any part is
+                if call.changes:
+                    raise PartsLost
+                self.recover()
             if to_ask:
                 LOGGER.info("Asking %s again.", counted(len(to_ask), "part"))
+        if self.recover is None:
+            self.made_progress()
         self._turns += call.changes
         if call.merge is None:
             return [answers[number,] for number in range(self.n_parts)]
         return call.merge(list(answers.values()))
+
+    def made_progress(self) -> None:
+        """Losses from now on have nothing to do with those before."""
+        self._losses.clear()
 
     def _outcomes(
         self, call: Call, asked: set[int], unmade: set[int]
@@ -117,6 +128,7 @@ class DaskSession(Session):
         if gone:
             return [], gone
         requests: dict[str, list[Request]] = {}
+        homes = tuple(home for _, home in sorted(self._homes.items()))
         for number in sorted(asked):
             spec = self._specs[number] if number in unmade else None
             delivered = spec is not None and "blocks" in spec
@@ -131,6 +143,8 @@ class DaskSession(Session):
                 spec={**spec, "blocks": None} if spec is not None and delivered else spec,
                 recipe=None if spec is None else self.recipe_of(number),
                 delivered=delivered,
+                anew=call.anew,
+                homes=homes if call.given else None,
             )
             requests.setdefault(self._homes[number], []).append(request)
         errands = _errands(requests, FAN_IN if call.merge else len(requests))
@@ -146,7 +160,9 @@ class DaskSession(Session):
             for home, errand in errands.items():
                 sent = Sent(errand, call.shared, call.merge)
                 told = send_errand(self._client.rpc, home, sent)
-                pending[asyncio.run_coroutine_threadsafe(told, loop)] = _addresses(home, errand)
+                # Parts that are given what others left cannot go on without these.
+                homes = set(self._homes.values()) if call.given else _addresses(home, errand)
+                pending[asyncio.run_coroutine_threadsafe(told, loop)] = homes
             while pending:
                 done, _ = wait(list(pending), timeout=LOOK_SECONDS)
                 for one in done:
@@ -191,11 +207,12 @@ class DaskSession(Session):
 
     # --- who has which part -------------------------------------------------------------------
 
-    @staticmethod
-    def _suspects(losses: Counter[int]) -> set[int]:
+    def _suspects(self, call: Call) -> set[int]:
         """The part that is asked alone, because whoever has it is lost; not those beside it."""
-        found = [number for number, count in losses.most_common(1) if count >= SUSPICIOUS]
-        return set(found)
+        if call.given:
+            return set()  # what the others left for it has to be there
+        most = self._losses.most_common(1)
+        return {number for number, count in most if count >= SUSPICIOUS}
 
     def _give_up(self, number: int) -> None:
         spec = self._specs[number]
@@ -215,11 +232,11 @@ class DaskSession(Session):
         self._serving -= gone
         self._avoided |= dict.fromkeys(gone, time.monotonic())
 
-    def _place(self, parts: set[int]) -> set[int]:
-        """Find a worker for each of these parts that has none; which these are."""
+    def _place(self, parts: set[int]) -> None:
+        """Find a worker for each of these parts that has none."""
         homeless = sorted(number for number in parts if number not in self._homes)
         if not homeless:
-            return set()
+            return
         alive = self._alive()
         load = Counter(self._homes.values())
         for number in homeless:
@@ -228,7 +245,6 @@ class DaskSession(Session):
         new = set(self._homes.values()) - self._serving
         if new:
             self._serving |= set(everywhere(self._client, serve, workers=new))
-        return set(homeless)
 
     def _alive(self) -> set[str]:
         """Workers that are there; not those that were lost a moment ago, if there are others."""

@@ -10,10 +10,12 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future as PoolFuture
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparsecluster.run.session import Factory, Merge, Recipe
+from sparsecluster.run.session import Factory, Leave, Merge, Recipe
 from sparsecluster.version import __version__
 
 FORGOTTEN = 600.0  # seconds after which parts go that nobody asks for: they can be made again
@@ -34,6 +36,9 @@ class Request:
     spec: dict[str, Any] | None  #: what makes the part, where the worker may need it
     recipe: Recipe | None  #: what restores it then
     delivered: bool  #: whether Dask brought the blocks that it is made of
+    anew: bool  #: whether it does not matter which turns the part took
+    #: the workers of all parts, where it is given what these left for it
+    homes: tuple[str, ...] | None
     version: str = __version__  #: of the package where the call comes from
 
 
@@ -70,6 +75,13 @@ class Missing:
 
 
 @dataclass(frozen=True)
+class Left:
+    """What some parts left for another one, as it travels; None: a part is not as it should be."""
+
+    values: list[Any] | None
+
+
+@dataclass(frozen=True)
 class Failed:
     """What a part raised, and where."""
 
@@ -102,8 +114,17 @@ class _Held:
     part: Any = None
     turn: int = 0
     answer: Any = None  #: of the last turn
+    left: dict[int, Leave | None] = field(default_factory=dict)  #: by the last two turns
+    waiting: PoolFuture[Any] | None = None  #: for what other parts left
     blocks: list[Any] | None = None  #: that the part is about to be made of
     used: float = 0.0
+    latest: Request | None = None  #: calls before it were given up
+
+    def give_up(self, latest: Request | None) -> None:
+        """Wait no longer for what other parts left: nobody waits for the answer any more."""
+        self.latest = latest
+        if (waiting := self.waiting) is not None:
+            waiting.cancel()
 
 
 _held: dict[tuple[str, int], _Held] = {}
@@ -122,7 +143,11 @@ def serve(dask_worker: Any) -> None:
         found = await _done(dask_worker, _unpacked(sent))
         return {"found": _packed(Outcomes(found))}
 
+    async def sparsecluster_left(fit: str, numbers: Any, turn: int, reader: int) -> Any:
+        return {"left": _packed(Left(_left_by(fit, numbers, turn, reader)))}
+
     dask_worker.handlers["sparsecluster_errand"] = sparsecluster_errand
+    dask_worker.handlers["sparsecluster_left"] = sparsecluster_left
 
 
 async def send_errand(pool: Any, address: str, sent: Sent) -> list[Outcome]:
@@ -167,7 +192,10 @@ async def _done(worker: Any, sent: Sent) -> list[Outcome]:
     """
     n_threads = int(worker.state.nthreads)
     errand, shared, merge = sent.errand, sent.shared, sent.merge
-    here = [asyncio.to_thread(_outcome, request, shared, n_threads) for request in errand.requests]
+    here = [
+        asyncio.to_thread(_outcome, request, shared, n_threads, Neighbors(worker))
+        for request in errand.requests
+    ]
     there = [
         send_errand(worker.rpc, address, Sent(other, shared, merge))
         for address, other in errand.others.items()
@@ -180,9 +208,13 @@ async def _done(worker: Any, sent: Sent) -> list[Outcome]:
     return await asyncio.to_thread(_merged, merge, found)
 
 
-def _outcome(request: Request, shared: dict[str, Any], n_threads: int) -> Outcome:
+def _outcome(
+    request: Request, shared: dict[str, Any], n_threads: int, neighbors: Neighbors
+) -> Outcome:
     try:
-        return answer(request, shared, n_threads)
+        return answer(request, shared, n_threads, neighbors)
+    except NeighborLost as lost:
+        return Lost(lost.address)
     except Exception as error:
         return Failed(_sendable(error), traceback.format_exc())
 
@@ -209,7 +241,9 @@ def _merged(merge: Merge, found: list[Outcome]) -> list[Outcome]:
 # --- parts --------------------------------------------------------------------------------------
 
 
-def answer(request: Request, shared: dict[str, Any], n_threads: int) -> Answer | Missing:
+def answer(
+    request: Request, shared: dict[str, Any], n_threads: int, neighbors: Neighbors
+) -> Answer | Missing:
     """Call a part of this worker; rebuild it first where it is missing or behind."""
     if request.version != __version__:
         raise RuntimeError(
@@ -219,8 +253,11 @@ def answer(request: Request, shared: dict[str, Any], n_threads: int) -> Answer |
     held = _hold((request.fit, request.number))
     if held is None:
         return Missing(request.number)
+    held.give_up(request)
     with held.lock:
         held.used = time.monotonic()
+        if request.anew and held.part is not None:
+            held.turn = request.turn
         if request.changes and held.part is not None and held.turn == request.turn + 1:
             return Answer(held.answer, (request.number,))
         if held.part is None or held.turn != request.turn:
@@ -229,11 +266,16 @@ def answer(request: Request, shared: dict[str, Any], n_threads: int) -> Answer |
             held.part = None
             held.part = _made(request, held, n_threads)
             held.turn, held.answer = request.turn, None
+        given = {}
+        if request.homes is not None:
+            given = {"given": neighbors.given(request, held)}
         part, held.part = held.part, None  # where the call fails there is nothing to go on with
-        value = getattr(part, request.method)(**shared, **request.own)
+        value = getattr(part, request.method)(**shared, **request.own, **given)
         held.part, held.used = part, time.monotonic()
         if request.changes:
-            held.turn, held.answer = request.turn + 1, value
+            last, held.turn, held.answer = held.left.get(held.turn), request.turn + 1, value
+            # Others may still ask for what was left in the turn before.
+            held.left = {request.turn: last, held.turn: getattr(part, "left", None)}
         return Answer(value, (request.number,))
 
 
@@ -260,7 +302,74 @@ def drop(fit: str) -> None:
     with _guard:
         _ended.append(fit)
         for key in [key for key in _held if key[0] == fit]:
-            del _held[key]
+            _held.pop(key).give_up(None)
+
+
+# --- what parts leave for each other ------------------------------------------------------------
+
+
+class NeighborLost(Exception):
+    """A worker did not give what a part on it left."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+class Neighbors:
+    """Other workers, for the threads of one in which parts work."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker, self._loop = worker, asyncio.get_running_loop()
+
+    def given(self, request: Request, held: _Held) -> list[Any]:
+        """What each part left for this one in the last turn."""
+        homes: dict[str, list[int]] = {}
+        for number, home in enumerate(request.homes or ()):
+            homes.setdefault(home, []).append(number)
+        held.waiting = asyncio.run_coroutine_threadsafe(self._asked(request, homes), self._loop)
+        if held.latest is not request:
+            held.waiting.cancel()
+        try:
+            found = held.waiting.result()
+        finally:
+            held.waiting = None
+        return [found[number] for number in range(len(found))]
+
+    async def _asked(self, request: Request, homes: dict[str, list[int]]) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        asked = [self._left_at(request, home, numbers) for home, numbers in homes.items()]
+        for numbers, values in zip(homes.values(), await asyncio.gather(*asked), strict=True):
+            found.update(zip(numbers, values, strict=True))
+        return found
+
+    async def _left_at(self, request: Request, home: str, numbers: list[int]) -> list[Any]:
+        asked = {
+            "fit": request.fit, "numbers": numbers, "turn": request.turn, "reader": request.number
+        }  # fmt: skip
+        if home == self._worker.address:
+            values = _left_by(**asked)
+        else:
+            try:
+                told = await self._worker.rpc(home).sparsecluster_left(**asked)
+            except OSError:
+                told = None
+            values = None if told is None else _unpacked(told["left"]).values
+        if values is None:
+            raise NeighborLost(home)
+        return values
+
+
+def _left_by(fit: str, numbers: Sequence[int], turn: int, reader: int) -> list[Any] | None:
+    """What some parts of this worker left for another one in the turn that made so many."""
+    found = []
+    for number in numbers:
+        held = _held.get((fit, number))
+        left = None if held is None else held.left.get(turn)
+        if left is None:
+            return None
+        found.append(left(reader))
+    return found
 
 
 def n_held() -> int:
