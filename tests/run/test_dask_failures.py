@@ -18,6 +18,7 @@ from support.machines import (
 )
 
 from sparsecluster import KMeans
+from sparsecluster.kmeans import remote
 from sparsecluster.rows.errors import WorkersLost
 from sparsecluster.run import dask as run_dask
 from sparsecluster.run import dask_session
@@ -98,6 +99,13 @@ def test_scheduler_without_workers_is_said(monkeypatch):
 # --- workers that are lost: last, because others have to be started for them ---------------------
 
 
+@pytest.fixture(params=[remote.FEW_SUMS, -1], ids=["sent", "traded"])
+def few_sums(request, monkeypatch):
+    """Changes of the sums that are merged by the driver: all of them here, or none."""
+    monkeypatch.setattr(remote, "FEW_SUMS", request.param)
+
+
+@pytest.mark.usefixtures("few_sums")
 def test_killed_workers_change_nothing(client, store):
     machines = []
 
@@ -106,11 +114,11 @@ def test_killed_workers_change_nothing(client, store):
         if record.iteration in (2, 5):
             os.kill(some_process(client), signal.SIGKILL)
 
-    remote = KMeans(20, init=FAR, executor=client, callback=kill).fit(store)
-    assert_same_fit(KMeans(20, init=FAR).fit(store), remote)
+    found = KMeans(20, init=FAR, executor=client, callback=kill).fit(store)
+    assert_same_fit(KMeans(20, init=FAR).fit(store), found)
     assert machines[0] == (3, 0)
     assert machines[-1].rebuilt >= 2
-    assert remote.history_[0].machines is None
+    assert found.history_[0].machines is None
     client.wait_for_workers(3, timeout=60)
     assert_nothing_left(client)
 
@@ -129,11 +137,12 @@ def test_worker_killed_while_seeding_changes_nothing(client, store):
 
     parameters = {"init": "k-means||", "random_state": 0}
     killer = Killer()
-    remote = KMeans(20, executor=client, callback=killer, **parameters).fit(store)
+    found = KMeans(20, executor=client, callback=killer, **parameters).fit(store)
     assert killer.killed
-    assert_same_fit(KMeans(20, **parameters).fit(store), remote)
+    assert_same_fit(KMeans(20, **parameters).fit(store), found)
 
 
+@pytest.mark.usefixtures("few_sums")
 def test_stopped_worker_changes_nothing(client, store, monkeypatch):
     monkeypatch.setattr(dask_session, "SILENT_SECONDS", 2.0)
     monkeypatch.setattr(dask_session, "ANSWER_SECONDS", 2.0)
@@ -145,14 +154,14 @@ def test_stopped_worker_changes_nothing(client, store, monkeypatch):
             os.kill(stopped[0], signal.SIGSTOP)
 
     try:
-        remote = KMeans(20, init=FAR, executor=client, callback=stop).fit(store)
-        labels = remote.set_params(callback=None).predict(store)
+        found = KMeans(20, init=FAR, executor=client, callback=stop).fit(store)
+        labels = found.set_params(callback=None).predict(store)
     finally:
         for process in stopped:
             os.kill(process, signal.SIGCONT)
     assert stopped
-    assert_same_fit(KMeans(20, init=FAR).fit(store), remote)
-    assert np.array_equal(labels, remote.labels_)
+    assert_same_fit(KMeans(20, init=FAR).fit(store), found)
+    assert np.array_equal(labels, found.labels_)
 
 
 class Stopped:
@@ -185,8 +194,8 @@ def single(monkeypatch):
 
 def test_single_worker_that_is_stopped_for_a_while_changes_nothing(single, store):
     stopped = Stopped(single, seconds=6)
-    remote = KMeans(20, init=FAR, executor=single, callback=stopped).fit(store)
-    assert_same_fit(KMeans(20, init=FAR).fit(store), remote)
+    found = KMeans(20, init=FAR, executor=single, callback=stopped).fit(store)
+    assert_same_fit(KMeans(20, init=FAR).fit(store), found)
 
 
 def test_single_worker_that_is_stopped_for_good_is_noticed(single, store, monkeypatch):
@@ -219,8 +228,8 @@ def test_killed_worker_with_blocks_changes_nothing(client):
 
     given = {"init": X[:20]}
     blocks = [dask.delayed(X[begin : begin + 500]) for begin in range(0, 1500, 500)]
-    remote = KMeans(20, executor=client, callback=kill, **given).fit(blocks)
-    assert_same_fit(KMeans(20, **given).fit(X), remote)
+    found = KMeans(20, executor=client, callback=kill, **given).fit(blocks)
+    assert_same_fit(KMeans(20, **given).fit(X), found)
 
 
 def test_blocks_that_are_gone_with_their_worker_are_said(client):

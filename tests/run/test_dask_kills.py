@@ -21,6 +21,7 @@ from support.machines import (
 )
 
 from sparsecluster import KMeans, SphericalKMeans
+from sparsecluster.kmeans import remote
 from sparsecluster.run import dask_session
 from sparsecluster.run.dask_session import everywhere
 from sparsecluster.run.worker import n_held
@@ -99,12 +100,15 @@ class Workers:
 def test_twenty_fits_with_a_worker_lost_in_each(rows, undisturbed, monkeypatch):
     monkeypatch.setattr(dask_session, "SILENT_SECONDS", 3.0)
     monkeypatch.setattr(dask_session, "ANSWER_SECONDS", 3.0)
+    most = remote.FEW_SUMS
     with closing(Workers()) as workers:
         fit_and_predict(undisturbed[0], workers.client(), rows)  # which loads the package
         began = time.monotonic()
         fit_and_predict(undisturbed[0], workers.client(), rows)
         longest = time.monotonic() - began
         for number in range(N_FITS):
+            # Half of the fits of each metric merge all sums by the workers.
+            monkeypatch.setattr(remote, "FEW_SUMS", most if number % 4 < 2 else -1)
             client = workers.client()
             with Disturbance(client, longest, number):
                 fit_and_predict(undisturbed[number % 2], client, rows)
@@ -137,12 +141,15 @@ def test_worker_out_of_memory_changes_nothing(rows, undisturbed):
 
 
 @pytest.mark.skipif("SOAK_SECONDS" not in os.environ, reason="make soak runs it")
-def test_soak(rows, undisturbed):
+def test_soak(rows, undisturbed, monkeypatch):
     from distributed.chaos import KillWorker
+
+    most = remote.FEW_SUMS
 
     until, number = time.monotonic() + float(os.environ["SOAK_SECONDS"]), 0
     with closing(Workers()) as workers:
         while time.monotonic() < until:
+            monkeypatch.setattr(remote, "FEW_SUMS", most if number % 4 < 2 else -1)
             client = workers.client(KillWorker(delay="60 s", mode="segfault"))
             fit_and_predict(undisturbed[number % 2], client, rows)
             number += 1

@@ -78,6 +78,13 @@ def test_error_that_cannot_travel_is_told(session):
         session.turn("refuse_in_its_own_way")
 
 
+@pytest.fixture
+def no_lines(monkeypatch):
+    """Doors cannot be reached: all messages go by Dask."""
+    monkeypatch.setattr(dask_session, "open_line", lambda door: None)
+
+
+@pytest.mark.usefixtures("no_lines")
 def test_worker_that_is_out_of_reach_for_a_moment_changes_nothing(client, store):
     """It does not answer errands any more, though its scheduler hears of it."""
 

@@ -17,7 +17,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sparsecluster.rows.errors import WorkersLost, counted
+from sparsecluster.rows.sharing import share_out
 from sparsecluster.run.history import Machines
+from sparsecluster.run.line import OPEN_SECONDS, Line, open_line
 from sparsecluster.run.session import Call, Factory, PartsLost, Session
 from sparsecluster.run.worker import (
     Answer,
@@ -30,6 +32,7 @@ from sparsecluster.run.worker import (
     Sent,
     deliver,
     drop,
+    find_door,
     send_errand,
     serve,
 )
@@ -69,6 +72,7 @@ class DaskSession(Session):
         self._made: set[int] = set()  # parts that answered before
         self._losses: Counter[int] = Counter()  # of workers that had a part, since the last progress
         self._serving = set(serving)  # workers that take errands
+        self._lines: dict[str, Line | None] = {}  # to those that are asked directly; None: by Dask
         self._avoided: dict[str, float] = {}  # workers that were lost, and when
 
     @property
@@ -78,6 +82,7 @@ class DaskSession(Session):
 
     def close(self) -> None:
         """Let go of all parts, on all workers that answer."""
+        self._close_lines(list(self._lines))
         with suppress(Exception):  # where the scheduler is gone, so are the parts
             everywhere(self._client, drop, self._fit, silent=True)
 
@@ -101,7 +106,7 @@ class DaskSession(Session):
             self._losses.update(lost)
             self._forget_workers(gone)
             if lost and max(self._losses.values()) >= MOST_LOSSES:
-                self._give_up(max(self._losses, key=lambda number: self._losses[number]))
+                self._refuse(max(self._losses, key=lambda number: self._losses[number]))
             if self.recover is not None and not asked <= self._made:
                 self._turns += 2  # further than any part is
                 if call.changes:
@@ -152,34 +157,71 @@ class DaskSession(Session):
 
     def _collected(self, call: Call, errands: dict[str, Errand]) -> tuple[list[Outcome], set[str]]:
         """The outcomes as they come. None is waited for in which a worker has a part that went."""
+        self._open_lines(errands)
         loop = self._client.loop.asyncio_loop
-        pending: dict[PoolFuture[list[Outcome]], set[str]] = {}
+        pending: dict[PoolFuture[list[Outcome]], str] = {}  # and who was asked
+        needed: dict[str, set[str]] = {}  # workers without which one does not answer
         found: list[Outcome] = []
         gone: set[str] = set()
         try:
             for home, errand in errands.items():
-                sent = Sent(errand, call.shared, call.merge)
-                told = send_errand(self._client.rpc, home, sent)
+                sent, line = Sent(errand, call.shared, call.merge), self._lines.get(home)
+                if line is None or errand.others:
+                    told = send_errand(self._client.rpc, home, sent)
+                    pending[asyncio.run_coroutine_threadsafe(told, loop)] = home
+                else:
+                    pending[line.ask(sent)] = home
                 # Parts that are given what others left cannot go on without these.
-                homes = set(self._homes.values()) if call.given else _addresses(home, errand)
-                pending[asyncio.run_coroutine_threadsafe(told, loop)] = homes
+                needed[home] = set(self._homes.values()) if call.given else _addresses(home, errand)
             while pending:
                 done, _ = wait(list(pending), timeout=LOOK_SECONDS)
                 for one in done:
-                    del pending[one]
-                    found += one.result()
+                    home = pending.pop(one)
+                    try:
+                        found += one.result()
+                    except (OSError, EOFError):  # of its line
+                        found.append(Lost(home))
                 if not done:
                     alive = living(self._client)
-                    for one in [one for one, homes in pending.items() if not homes <= alive]:
-                        gone |= pending.pop(one) - alive
-                        one.cancel()
+                    for one in [one for one, home in pending.items() if not needed[home] <= alive]:
+                        home = pending.pop(one)
+                        gone |= needed[home] - alive
+                        self._give_up(one, home)
         finally:  # also where the caller is interrupted
-            for one in pending:
-                one.cancel()
+            for one, home in pending.items():
+                self._give_up(one, home)
         for outcome in found:
             if isinstance(outcome, Failed):
                 raise outcome.error from WorkerTraceback(outcome.trace)
         return found, gone | {outcome.address for outcome in found if isinstance(outcome, Lost)}
+
+    def _give_up(self, one: PoolFuture[Any], home: str) -> None:
+        """Wait no longer for what a worker was asked."""
+        one.cancel()
+        self._close_lines({home})
+
+    def _open_lines(self, errands: dict[str, Errand]) -> None:
+        """Open lines to workers that are asked for their own parts, and to which there is none."""
+        new = {home for home, errand in errands.items() if not errand.others} - set(self._lines)
+        if not new:
+            return
+        loop, pool, homes = self._client.loop.asyncio_loop, self._client.rpc, sorted(new)
+        told = [asyncio.run_coroutine_threadsafe(find_door(pool, home), loop) for home in homes]
+        wait(told, timeout=OPEN_SECONDS)
+        for one in told:
+            one.cancel()  # unless it is done
+
+        def opened(number: int) -> Line | None:
+            one = told[number]
+            return None if one.cancelled() else open_line(one.result())
+
+        lines = share_out(opened, len(homes), len(homes))
+        self._lines.update(zip(homes, lines, strict=True))
+
+    def _close_lines(self, homes: Collection[str]) -> None:
+        for home in homes:
+            if (line := self._lines.pop(home, None)) is not None:
+                line.close()
 
     def _delivered(self, parts: set[int]) -> set[str]:
         """Have Dask bring parts the blocks that they are made of, if any; workers that went."""
@@ -214,7 +256,7 @@ class DaskSession(Session):
         most = self._losses.most_common(1)
         return {number for number, count in most if count >= SUSPICIOUS}
 
-    def _give_up(self, number: int) -> None:
+    def _refuse(self, number: int) -> None:
         spec = self._specs[number]
         what = spec.get("what") or f"Rows {spec['begin']} to {spec['end'] - 1}"
         raise WorkersLost(
@@ -230,6 +272,7 @@ class DaskSession(Session):
                 self._made.discard(number)
                 del self._homes[number]
         self._serving -= gone
+        self._close_lines(gone)
         self._avoided |= dict.fromkeys(gone, time.monotonic())
 
     def _place(self, parts: set[int]) -> None:
@@ -388,4 +431,7 @@ def out_of_reach(client: Any, workers: set[str]) -> list[str]:
     for one in asked:
         one.cancel()  # unless it is done
     failed = {worker for one, worker in asked.items() if one.cancelled() or one.exception()}
-    return sorted(failed & living(client)) if failed else []
+    if not failed:
+        return []
+    time.sleep(LOOK_SECONDS)  # until the scheduler knows of those that have just gone
+    return sorted(failed & living(client))

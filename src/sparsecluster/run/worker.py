@@ -15,6 +15,8 @@ from concurrent.futures import Future as PoolFuture
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparsecluster.rows.sharing import share_out
+from sparsecluster.run.line import Door, open_door
 from sparsecluster.run.session import Factory, Leave, Merge, Recipe
 from sparsecluster.version import __version__
 
@@ -138,15 +140,22 @@ _guard = threading.Lock()
 def serve(dask_worker: Any) -> None:
     """Have a worker take errands."""
 
+    neighbors = Neighbors(dask_worker, asyncio.get_running_loop())
+
     # Dask asks handlers for their names.
     async def sparsecluster_errand(sent: Any) -> Any:
-        found = await _done(dask_worker, _unpacked(sent))
+        found = await _done(neighbors, _unpacked(sent))
         return {"found": _packed(Outcomes(found))}
+
+    async def sparsecluster_door() -> Any:
+        door = open_door(dask_worker.address, lambda sent: _done_here(neighbors, sent))
+        return {"door": _packed(door)}
 
     async def sparsecluster_left(fit: str, numbers: Any, turn: int, reader: int) -> Any:
         return {"left": _packed(Left(_left_by(fit, numbers, turn, reader)))}
 
     dask_worker.handlers["sparsecluster_errand"] = sparsecluster_errand
+    dask_worker.handlers["sparsecluster_door"] = sparsecluster_door
     dask_worker.handlers["sparsecluster_left"] = sparsecluster_left
 
 
@@ -185,27 +194,39 @@ def _unpacked(message: Any) -> Any:
     return protocol.pickle.loads(pickled, buffers=arrays)
 
 
-async def _done(worker: Any, sent: Sent) -> list[Outcome]:
+async def find_door(pool: Any, address: str) -> Door | None:
+    """Where a worker waits for a line, if it does."""
+    try:
+        told = await pool(address).sparsecluster_door()
+    except OSError:
+        return None
+    return None if told is None else _unpacked(told["door"])
+
+
+async def _done(neighbors: Neighbors, sent: Sent) -> list[Outcome]:
     """The outcomes for all parts of an errand; answers as one where there is a function for that.
 
     Parts work in threads, so that the worker gives signs of life meanwhile.
     """
-    n_threads = int(worker.state.nthreads)
-    errand, shared, merge = sent.errand, sent.shared, sent.merge
-    here = [
-        asyncio.to_thread(_outcome, request, shared, n_threads, Neighbors(worker))
-        for request in errand.requests
-    ]
+    here = asyncio.to_thread(_done_here, neighbors, sent)
     there = [
-        send_errand(worker.rpc, address, Sent(other, shared, merge))
-        for address, other in errand.others.items()
+        send_errand(neighbors.worker.rpc, address, Sent(other, sent.shared, sent.merge))
+        for address, other in sent.errand.others.items()
     ]
-    found = list(await asyncio.gather(*here))
-    for some in await asyncio.gather(*there):
-        found += some
-    if merge is None or len(found) < 2:
+    found, *others = await asyncio.gather(here, *there)
+    if not others:
         return found
-    return await asyncio.to_thread(_merged, merge, found)
+    return await asyncio.to_thread(_merged, sent.merge, sum(others, found))
+
+
+def _done_here(neighbors: Neighbors, sent: Sent) -> list[Outcome]:
+    """The same for the parts of this worker."""
+    requests, n_threads = sent.errand.requests, int(neighbors.worker.state.nthreads)
+
+    def outcome(number: int) -> Outcome:
+        return _outcome(requests[number], sent.shared, n_threads, neighbors)
+
+    return _merged(sent.merge, share_out(outcome, len(requests), len(requests)))
 
 
 def _outcome(
@@ -228,8 +249,10 @@ def _sendable(error: Exception) -> Exception:
     return error
 
 
-def _merged(merge: Merge, found: list[Outcome]) -> list[Outcome]:
-    """The same with one answer in the place of several."""
+def _merged(merge: Merge | None, found: list[Outcome]) -> list[Outcome]:
+    """The same with one answer in the place of several, where there is a function for that."""
+    if merge is None:
+        return found
     answers = [one for one in found if isinstance(one, Answer)]
     if len(answers) < 2:
         return found
@@ -317,10 +340,10 @@ class NeighborLost(Exception):
 
 
 class Neighbors:
-    """Other workers, for the threads of one in which parts work."""
+    """A worker and others, for the threads in which its parts work."""
 
-    def __init__(self, worker: Any) -> None:
-        self._worker, self._loop = worker, asyncio.get_running_loop()
+    def __init__(self, worker: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self.worker, self._loop = worker, loop
 
     def given(self, request: Request, held: _Held) -> list[Any]:
         """What each part left for this one in the last turn."""
@@ -347,11 +370,11 @@ class Neighbors:
         asked = {
             "fit": request.fit, "numbers": numbers, "turn": request.turn, "reader": request.number
         }  # fmt: skip
-        if home == self._worker.address:
+        if home == self.worker.address:
             values = _left_by(**asked)
         else:
             try:
-                told = await self._worker.rpc(home).sparsecluster_left(**asked)
+                told = await self.worker.rpc(home).sparsecluster_left(**asked)
             except OSError:
                 told = None
             values = None if told is None else _unpacked(told["left"]).values
