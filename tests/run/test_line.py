@@ -97,7 +97,9 @@ def test_guest_that_says_nothing_is_sent_away(monkeypatch):
         assert guest.recv(1) == b""
 
 
-@pytest.mark.parametrize("address", ["tls://127.0.0.1:1", "inproc://127.0.0.1/1", "tcp://192.0.2.1:1"])
+@pytest.mark.parametrize(
+    "address", ["tls://127.0.0.1:1", "inproc://127.0.0.1/1", "tcp://192.0.2.1:1"]
+)
 def test_there_is_no_door_where_dask_would_be_safer_or_the_address_is_another(address):
     assert open_door(address, lambda value: value) is None
     assert open_line(None) is None

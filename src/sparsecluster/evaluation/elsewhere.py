@@ -31,8 +31,8 @@ from sparsecluster.evaluation.labelling import (
 from sparsecluster.evaluation.silhouette_values import mean_of_limbs, mean_terms, silhouettes
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.column_totals import check_fixed_point, column_stats_there, stats_of
-from sparsecluster.kmeans.elsewhere import own_parts, part_rows, rows_elsewhere
 from sparsecluster.kmeans.deltas import joined
+from sparsecluster.kmeans.elsewhere import own_parts, part_rows, rows_elsewhere
 from sparsecluster.kmeans.merged import merge_limbs, merge_ranges
 from sparsecluster.kmeans.packed import Arrays, packed, unpacked
 from sparsecluster.rows.grouped import group_sums, pieces_by_group

@@ -9,8 +9,8 @@ import numpy as np
 
 from sparsecluster import _core
 
-#: How many rows moved; per cluster where it begins; features, sums in two parts, and weights. Of one
-#: that stays where it was found only the first.
+#: How many rows moved; per cluster where it begins; features, sums in two parts, and weights. Of
+#: one that stays where it was found only the first.
 Delta = tuple[Any, ...]
 #: One that parts have kept, in the place of its arrays.
 KEPT = "kept"

@@ -20,9 +20,9 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nearest_labels
 from sparsecluster.kmeans.column_totals import NO_LIMBS, stats_of
+from sparsecluster.kmeans.deltas import KEPT, Delta, joined, n_entries, piece
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
-from sparsecluster.kmeans.deltas import KEPT, Delta, joined, n_entries, piece
 from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
 from sparsecluster.kmeans.seeding.parallel import Distances
 from sparsecluster.kmeans.setting import Setting

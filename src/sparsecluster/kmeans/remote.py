@@ -41,8 +41,8 @@ from sparsecluster.run.session import Executor
 from sparsecluster.storage.checkpoint import described_fit, joined_checksums
 
 ENTRY_BYTES = 12  # a value of 8 bytes, an index of 4
-# Sums that a part changes in a step, up to which they are merged by this process: a message of about
-# 1 MB. To merge more by the workers costs another round trip.
+# Sums that a part changes in a step, up to which they are merged by this process: a message of
+# about 1 MB. That workers merge them costs another round trip.
 FEW_SUMS = 100_000
 
 

@@ -70,7 +70,7 @@ class DaskSession(Session):
         self._turns = 0
         self._homes: dict[int, str] = {}  # the worker of each part
         self._made: set[int] = set()  # parts that answered before
-        self._losses: Counter[int] = Counter()  # of workers that had a part, since the last progress
+        self._losses: Counter[int] = Counter()  # of workers, by part, since progress
         self._serving = set(serving)  # workers that take errands
         self._lines: dict[str, Line | None] = {}  # to those that are asked directly; None: by Dask
         self._avoided: dict[str, float] = {}  # workers that were lost, and when

@@ -1,5 +1,5 @@
-"""Lines to workers beside Dask's connections: a socket with a thread at each end, for the many small
-messages of a fit. They pass no event loop, which takes most of the time of a small round trip.
+"""Lines to workers beside Dask's connections: a socket with a thread at each end, for the many
+small messages of a fit. They pass no event loop, which takes most of the time of such a round trip.
 
 A worker opens a door for one line at a time, and says over Dask's connections where it is and which
 token opens it. Where the line cannot be had (another network, TLS) messages go by Dask as well.
@@ -68,13 +68,16 @@ def _serve(listening: socket.socket, token: bytes, answer: Callable[[Any], Any])
             line.settimeout(None)
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while True:
-                try:
-                    told = answer(receive(line))
-                except (OSError, EOFError):
-                    raise
-                except Exception as error:  # of what was sent, which cannot be understood here
-                    told = error
-                send(line, told)
+                send(line, _answered(line, answer))
+
+
+def _answered(line: socket.socket, answer: Callable[[Any], Any]) -> Any:
+    try:
+        return answer(receive(line))
+    except (OSError, EOFError):  # of the line
+        raise
+    except Exception as error:  # of what was sent, which cannot be understood here
+        return error
 
 
 def open_line(door: Door | None) -> Line | None:
@@ -111,18 +114,20 @@ class Line:
     def _run(self) -> None:
         with self._socket:
             while (asked := self._asked.get()) is not None:
-                value, future = asked
-                if not future.set_running_or_notify_cancel():
-                    continue
-                try:
-                    send(self._socket, value)
-                    told = receive(self._socket)
-                except BaseException as error:
-                    told = error
-                if isinstance(told, BaseException):
-                    future.set_exception(told)
-                else:
-                    future.set_result(told)
+                self._answer(*asked)
+                del asked  # nothing is held on to while there is nothing to do
+
+    def _answer(self, value: Any, future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            send(self._socket, value)
+            told = receive(self._socket)
+            if isinstance(told, Exception):
+                raise told
+            future.set_result(told)
+        except BaseException as error:
+            future.set_exception(error)
 
 
 def send(line: socket.socket, value: Any) -> None:
@@ -154,7 +159,7 @@ def receive(line: socket.socket) -> Any:
 
 def _received_bytes(line: socket.socket, size: int) -> memoryview:
     """So many bytes, in memory of their own, as arrays want it."""
-    found = memoryview(np.empty(size, dtype=np.uint8))
+    found = np.empty(size, dtype=np.uint8).data
     done = 0
     while done < size:
         more = line.recv_into(found[done:])

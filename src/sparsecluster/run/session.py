@@ -66,8 +66,8 @@ class Session(ABC):
 
     #: What restores a part as it is after the last turn; set by whoever calls.
     recipe_of: Callable[[int], Recipe]
-    #: What restores all parts, where they cannot be restored one by one: turns of which the first is
-    #: `anew`. While it is set, turns in which parts are lost raise `PartsLost`.
+    #: What restores all parts, where they cannot be restored one by one: turns of which the first
+    #: is `anew`. While it is set, turns in which parts are lost raise `PartsLost`.
     recover: Callable[[], None] | None
 
     def __init__(self, factory: Factory, specs: list[dict[str, Any]]) -> None:

@@ -367,14 +367,14 @@ class Neighbors:
         return found
 
     async def _left_at(self, request: Request, home: str, numbers: list[int]) -> list[Any]:
-        asked = {
-            "fit": request.fit, "numbers": numbers, "turn": request.turn, "reader": request.number
-        }  # fmt: skip
+        fit, turn, reader = request.fit, request.turn, request.number
         if home == self.worker.address:
-            values = _left_by(**asked)
+            values = _left_by(fit, numbers, turn, reader)
         else:
             try:
-                told = await self.worker.rpc(home).sparsecluster_left(**asked)
+                told = await self.worker.rpc(home).sparsecluster_left(
+                    fit=fit, numbers=numbers, turn=turn, reader=reader
+                )
             except OSError:
                 told = None
             values = None if told is None else _unpacked(told["left"]).values
