@@ -36,21 +36,21 @@ void write_bytes(const uint32_t* units, int64_t n, int64_t lanes, uint8_t* bytes
 
 }  // namespace
 
+// Of the features from `first` to `last`; `next` tells where these begin in each center, and then where they end.
 BlockMaxima::Part BlockMaxima::largest_of(const Centers& centers, const std::vector<int32_t>& order, int64_t block,
-                                          int64_t first, int64_t last, double scale) const {
+                                          int64_t first, int64_t last, double scale, std::vector<int64_t>& next) const {
     std::vector<float> largest((last - first) * width_, 0.0f);
     for (size_t p = 0; p < order.size(); ++p) {
         if (order[p] < 0) continue;
         const Center& center = centers.items[order[p]];
-        const auto from = std::lower_bound(center.features.begin(), center.features.end(), first);
-        const auto to = std::lower_bound(from, center.features.end(), last);
         float* const column = largest.data() + int64_t(p) / block;
-        const double* value = center.values.data() + (from - center.features.begin());
-        for (auto feature = from; feature != to; ++feature, ++value) {
-            float& most = column[(*feature - first) * width_];
-            const double scaled = *value * scale;
+        int64_t e = next[p];
+        for (; e < center.size() && center.features[e] < last; ++e) {
+            float& most = column[(center.features[e] - first) * width_];
+            const double scaled = center.values[e] * scale;
             if (scaled > most) most = round_up(scaled);
         }
+        next[p] = e;
     }
     Part part;
     std::vector<uint32_t> units(width_);
@@ -87,19 +87,27 @@ void BlockMaxima::build(const Centers& centers, const std::vector<int32_t>& orde
     const int64_t range = std::clamp<int64_t>((1 << 17) / width_, 64, 2048);
     const int64_t d = centers.n_features, n_parts = (d + range - 1) / range;
     std::vector<Part> parts(n_parts);
-    parallel_blocks(n_parts, n_threads, [&](int64_t p, int) {
-        parts[p] = largest_of(centers, order, block, p * range, std::min(d, (p + 1) * range), scale);
+    // Several of them in a task, which goes through each center once.
+    constexpr int64_t kParts = 4;
+    parallel_blocks((n_parts + kParts - 1) / kParts, n_threads, [&](int64_t t, int) {
+        std::vector<int64_t> next(order.size(), 0);
+        for (size_t o = 0; o < order.size(); ++o) {
+            if (order[o] < 0) continue;
+            const std::vector<int32_t>& features = centers.items[order[o]].features;
+            next[o] = std::lower_bound(features.begin(), features.end(), t * kParts * range) - features.begin();
+        }
+        for (int64_t p = t * kParts; p < std::min(n_parts, (t + 1) * kParts); ++p)
+            parts[p] = largest_of(centers, order, block, p * range, std::min(d, (p + 1) * range), scale, next);
     });
-    slots_.assign(d, -1);
-    steps_.clear();
+    places_.assign(d, {});
+    int64_t n_slots = 0;
     std::vector<int64_t> begin(n_parts, 0);
     for (int64_t p = 0; p < n_parts; ++p) {
-        begin[p] = int64_t(steps_.size());
+        begin[p] = n_slots;
         for (size_t e = 0; e < parts[p].features.size(); ++e)
-            slots_[parts[p].features[e]] = int32_t(steps_.size() + e);
-        steps_.insert(steps_.end(), parts[p].steps.begin(), parts[p].steps.end());
+            places_[parts[p].features[e]] = {int32_t(n_slots++), parts[p].steps[e]};
     }
-    table_.reserve(int64_t(steps_.size()) * width_);
+    table_.reserve(n_slots * width_);
     parallel_blocks(n_parts, n_threads, [&](int64_t p, int) {
         std::copy(parts[p].bytes.begin(), parts[p].bytes.end(), table_.get() + begin[p] * width_);
         parts[p] = {};

@@ -18,8 +18,8 @@ public:
 
     // What a value that is not negative multiplies, and by what; a slot below zero: nothing.
     HeadEntry entry(int64_t feature, double scaled_value) const {
-        const int32_t slot = slots_[feature];
-        return {uint32_t(slot), slot < 0 ? 0.0f : float(scaled_value * steps_[slot])};
+        const Place place = places_[feature];
+        return {uint32_t(place.slot), float(scaled_value * place.step)};
     }
     const uint8_t* table() const { return table_.get(); }
     int64_t width() const { return width_; }  // bytes per slot: one per block, and some for alignment
@@ -31,12 +31,16 @@ private:
         std::vector<float> steps;
         std::vector<uint8_t> bytes;
     };
+    // Where a feature is in the table, and what one unit of its bytes stands for.
+    struct Place {
+        int32_t slot = -1;  // where no center has the feature
+        float step = 0;
+    };
     Part largest_of(const Centers& centers, const std::vector<int32_t>& order, int64_t block, int64_t first,
-                    int64_t last, double scale) const;
+                    int64_t last, double scale, std::vector<int64_t>& next) const;
 
     int64_t width_ = 0;
-    std::vector<int32_t> slots_;  // per feature; -1 where no center has it
-    std::vector<float> steps_;    // per slot: what one unit of its bytes stands for
+    std::vector<Place> places_;  // per feature
     HugeBuffer<uint8_t> table_;
     std::vector<float> offsets_;
 };
