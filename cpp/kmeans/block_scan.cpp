@@ -126,7 +126,7 @@ int64_t BlockScan::rows_of_part() const {
 }
 
 double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels) {
-    constexpr int64_t kSample = 512, kLookedInto = 4;  // rows, and each how many of them find their best scores
+    constexpr int64_t kSample = 512, kLookedInto = 8;  // rows, and each how many of them find their best scores
     const int64_t known = scores_.size(), step = std::max<int64_t>(1, known / kSample);
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < known; i += step) ids.push_back(i);
@@ -139,8 +139,12 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
             const auto score = [&](int64_t i, int32_t k) {
                 return (dot(view.row(i), centers.items[k]) - 0.5 * centers.items[k].norm2) * scale_ * scale_;
             };
-            std::vector<double> own;
-            for (const int64_t i : ids) own.push_back(score(i, labels[i]));
+            std::vector<double> own(n);
+            constexpr int64_t kScores = 16;  // of a task
+            parallel_blocks((n + kScores - 1) / kScores, options_.n_threads, [&](int64_t t, int) {
+                for (int64_t r = t * kScores; r < std::min(n, (t + 1) * kScores); ++r)
+                    own[r] = score(ids[r], labels[ids[r]]);
+            });
             const auto bound_all = [&] {
                 n_open = 0;
                 sum_blocks(view, 0, known, step, scratch);
@@ -162,19 +166,25 @@ double BlockScan::expected_seconds(const Centers& centers, const int32_t* labels
                 indexing = seconds_of([&] { index_group(n_groups_ / 2, centers, 1); });
                 scoring = seconds_of(score_all);
             }
-            for (int64_t r = 0; r < n; r += kLookedInto, ++n_looked_into) {
+            // Bounds and groups, of each row that is looked at.
+            std::vector<std::vector<std::pair<float, int64_t>>> open((n + kLookedInto - 1) / kLookedInto);
+            n_looked_into = int64_t(open.size());
+            for (int64_t o = 0; o < n_looked_into; ++o) {
                 float below = 0;
-                const int64_t n_reaching = reaching(r, own[r], scratch, below);
-                std::vector<std::pair<float, int64_t>> open;  // bounds and groups
-                visit_groups_of(r, n_reaching, scratch, [&](int64_t g, float bound) { open.emplace_back(bound, g); });
-                if (open.empty()) continue;
-                double best = own[r];
-                const int64_t first = std::max_element(open.begin(), open.end())->second * kGroup;
-                for (int64_t p = first; p < std::min(first + kGroup, int64_t(order_.size())); ++p)
-                    best = std::max(best, score(ids[r], order_[p]));
-                n_left += std::max<int64_t>(
-                    1, std::count_if(open.begin(), open.end(), [&](const auto& one) { return one.first >= best; }));
+                const int64_t r = o * kLookedInto, n_reaching = reaching(r, own[r], scratch, below);
+                visit_groups_of(r, n_reaching, scratch, [&](int64_t g, float bound) { open[o].emplace_back(bound, g); });
             }
+            std::atomic<int64_t> left{0};
+            parallel_blocks(n_looked_into, options_.n_threads, [&](int64_t o, int) {
+                if (open[o].empty()) return;
+                double best = own[o * kLookedInto];
+                const int64_t first = std::max_element(open[o].begin(), open[o].end())->second * kGroup;
+                for (int64_t p = first; p < std::min(first + kGroup, int64_t(order_.size())); ++p)
+                    best = std::max(best, score(ids[o * kLookedInto], order_[p]));
+                left += std::max<int64_t>(
+                    1, std::count_if(open[o].begin(), open[o].end(), [&](const auto& one) { return one.first >= best; }));
+            });
+            n_left = left;
         },
         rows_.matrix());
     open_groups_ = double(n_open) / double(n);
