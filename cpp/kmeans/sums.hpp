@@ -26,7 +26,7 @@
 namespace sparsecluster {
 
 struct UpdateStats {
-    int64_t moved = 0;          // rows that changed cluster since the last update
+    int64_t moved = 0;          // rows that changed cluster since the last update; as deltas tell, where these are worked in
     std::vector<double> shift;  // per center, how far it moved
     double cost = 0;            // weighted sum of squared distances of the rows to the new centers
 };

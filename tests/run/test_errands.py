@@ -1,5 +1,9 @@
 """What is asked of workers directly: who passes it on, what comes back, and who is lost."""
 
+from concurrent.futures import Future
+from types import SimpleNamespace
+from weakref import WeakKeyDictionary
+
 import numpy as np
 import pytest
 from support.machines import assert_nothing_left, assert_same_fit, sparse_rows
@@ -9,7 +13,8 @@ from sparsecluster.run import dask as run_dask
 from sparsecluster.run import dask_session
 from sparsecluster.run.dask import DaskExecutor
 from sparsecluster.run.dask_session import DaskSession, WorkerTraceback, _errands, out_of_reach
-from sparsecluster.run.worker import ONE_PIECE, _packed, _unpacked, serve
+from sparsecluster.run.line import Broken
+from sparsecluster.run.worker import ONE_PIECE, _Held, _packed, _unpacked, serve
 
 pytest.importorskip("distributed")
 X = sparse_rows()
@@ -103,6 +108,51 @@ def test_worker_that_is_out_of_reach_for_a_moment_changes_nothing(client, store)
     assert rebuilt[-1] == 1
     client.run(serve)
     assert_nothing_left(client)
+
+
+class BreakingLine:
+    """A line that breaks as soon as it is used."""
+
+    def __init__(self, door):
+        """The door does not matter."""
+
+    def ask(self, value):
+        broken = Future()
+        broken.set_exception(Broken("at once"))
+        return broken
+
+    def close(self):
+        """There is nothing to close."""
+
+
+def test_lines_that_break_cost_no_worker(client, store, monkeypatch):
+    monkeypatch.setattr(dask_session, "open_line", BreakingLine)
+    rebuilt = []
+    found = KMeans(
+        20, init=X[:20], executor=client, callback=lambda one: rebuilt.append(one.machines.rebuilt)
+    ).fit(store)
+    assert set(rebuilt) == {0}
+    assert_same_fit(KMeans(20, init=X[:20]).fit(store), found)
+
+
+def test_workers_without_lines_are_asked_for_one_once(client, store, monkeypatch):
+    asked = []
+    monkeypatch.setattr(dask_session, "_lineless", WeakKeyDictionary())
+    monkeypatch.setattr(dask_session, "open_line", asked.append)
+    for _ in range(2):
+        KMeans(20, init=X[:20], executor=client).fit(store)
+    assert len(asked) == len(client.run(int))
+
+
+def test_calls_that_come_late_disturb_nobody():
+    held = _Held()
+    early, late = SimpleNamespace(turn=1), SimpleNamespace(turn=5)
+    assert held.comes(late)
+    held.waiting = Future()
+    assert not held.comes(early)
+    assert not held.waiting.cancelled()
+    assert held.comes(SimpleNamespace(turn=5))  # asked once more
+    assert held.waiting.cancelled()
 
 
 def test_workers_that_only_the_scheduler_reaches_are_named(client, monkeypatch):

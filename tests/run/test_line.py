@@ -1,13 +1,16 @@
 """Lines beside Dask's connections: what goes over them, who may open one, and what ends it."""
 
 import socket
+import struct
+import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from sparsecluster.run import line as run_line
-from sparsecluster.run.line import SMALL, Door, open_door, open_line
+from sparsecluster.run.line import SMALL, Broken, Door, open_door, open_line
 
 pytest.importorskip("distributed")
 HERE = "tcp://127.0.0.1:1"
@@ -50,7 +53,7 @@ def test_what_cannot_be_answered_is_raised_and_the_line_goes_on():
         return value
 
     line = opened(answer)
-    with pytest.raises(ValueError, match="a wrong question"):
+    with pytest.raises(RuntimeError, match="ValueError: a wrong question"):
         line.ask("wrong").result(timeout=10)
     assert line.ask("right").result(timeout=10) == "right"
     line.close()
@@ -61,7 +64,7 @@ def test_line_that_is_closed_while_it_waits_is_an_error():
     asked = line.ask(1)
     time.sleep(0.1)
     line.close()
-    with pytest.raises((OSError, EOFError)):
+    with pytest.raises(Broken):
         asked.result(timeout=10)
 
 
@@ -76,10 +79,64 @@ def test_door_is_for_one_line_alone():
 def test_nobody_comes_in_without_the_token():
     answered = []
     door = open_door(HERE, answered.append)
-    line = open_line(Door(door.host, door.port, b"0" * len(door.token)))
-    with pytest.raises((OSError, EOFError)):
-        line.ask("anything").result(timeout=10)
+    assert open_line(Door(door.host, door.port, b"0" * len(door.token))) is None
     assert answered == []
+
+
+@contextmanager
+def listening(answer):
+    """A port where somebody else answers the first guest."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            guest, _ = server.accept()
+            with guest:
+                answer(guest)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield Door("127.0.0.1", server.getsockname()[1], b"1" * run_line.TOKEN_BYTES)
+
+
+@pytest.mark.parametrize("said", [b"", b"x" * 100], ids=["nothing", "something else"])
+def test_a_port_that_is_not_the_door_is_no_line(said):
+    with listening(lambda guest: guest.sendall(said)) as door:
+        assert open_line(door) is None
+
+
+def test_answer_that_breaks_off_ends_the_line():
+    def break_off(guest):
+        token = guest.recv(run_line.TOKEN_BYTES, socket.MSG_WAITALL)
+        guest.sendall(run_line._welcome(token))
+        guest.recv(1)
+        guest.sendall(struct.pack("<QQQ", 2, 100, 100) + b"x" * 10)
+
+    with listening(break_off) as door:
+        line = open_line(door)
+        for _ in range(2):
+            with pytest.raises(Broken):
+                line.ask(1).result(timeout=10)
+        line.close()
+
+
+def test_answer_that_cannot_be_sent_is_an_error_and_the_line_goes_on():
+    line = opened(lambda value: threading.Lock() if value == "a lock" else value)
+    with pytest.raises(RuntimeError, match="cannot pickle"):
+        line.ask("a lock").result(timeout=10)
+    assert line.ask(1).result(timeout=10) == 1
+    line.close()
+
+
+def test_line_that_lacks_memory_is_closed(echo, monkeypatch):
+    def full(line):
+        raise MemoryError
+
+    assert echo.ask(1).result(timeout=10) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(run_line, "_receive_frames", full)
+        with pytest.raises((MemoryError, Broken)):
+            echo.ask(1).result(timeout=10)
+    with pytest.raises(Broken):
+        echo.ask(2).result(timeout=10)
 
 
 def test_door_is_closed_where_nobody_comes(monkeypatch):

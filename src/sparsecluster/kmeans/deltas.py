@@ -12,8 +12,6 @@ from sparsecluster import _core
 #: How many rows moved; per cluster where it begins; features, sums in two parts, and weights. Of
 #: one that stays where it was found only the first.
 Delta = tuple[Any, ...]
-#: One that parts have kept, in the place of its arrays.
-KEPT = "kept"
 
 
 def joined(deltas: Sequence[Delta]) -> Delta:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from sparsecluster import _core
 from sparsecluster.kmeans import centers as centers_
 from sparsecluster.kmeans.assignment import choose_algorithm, make_assigner, nearest_labels
 from sparsecluster.kmeans.column_totals import NO_LIMBS, stats_of
-from sparsecluster.kmeans.deltas import KEPT, Delta, joined, n_entries, piece
+from sparsecluster.kmeans.deltas import Delta, joined, n_entries, piece
 from sparsecluster.kmeans.elsewhere import part_rows
 from sparsecluster.kmeans.empty import candidates, sizes_of
 from sparsecluster.kmeans.packed import Arrays, packed, packed_core, unpacked, unpacked_core
@@ -178,17 +179,23 @@ class Partition:
         self.left = lambda reader: pieces
 
     def step(
-        self, delta: Any, scatter: float, n_rows: int, scattered: bool, given: Any = None
+        self,
+        applies: bool,
+        delta: Delta | None,
+        scatter: float,
+        n_rows: int,
+        scattered: bool,
+        given: Sequence[list[Delta]] = (),
     ) -> Arrays:
-        """Move the centers by a delta, if there is one, and give the first rows the nearest ones.
+        """Move the centers by what all parts found, if they are to, and give the first rows the
+        nearest ones.
 
-        What the new labels add to the sums, and the sizes of the clusters; `scattered`: also what
-        rows that are new add to what the cost is a difference from. A delta that parts kept comes
-        from these: the pieces that each has merged.
+        What all found is a delta, or where parts kept it the pieces that each of them has merged.
+        Answers what the new labels add to the sums, and the sizes of the clusters; `scattered`:
+        also what rows that are new add to what the cost is a difference from.
         """
-        if delta is not None:
-            pieces = [delta] if given is None else [one for some in given for one in some]
-        update = None if delta is None else self._apply(pieces, scatter)
+        pieces = [one for some in given for one in some] if delta is None else [delta]
+        update = self._apply(pieces, scatter) if applies else None
         began = time.perf_counter()
         known, self._n_rows = self._n_rows, self._own_rows(n_rows)
         found = self._assign()
@@ -204,12 +211,11 @@ class Partition:
             "seconds": time.perf_counter() - began,
         }
 
-    def _apply(self, pieces: list[Any], scatter: float) -> tuple[np.ndarray, float]:
+    def _apply(self, pieces: list[Delta], scatter: float) -> tuple[np.ndarray, float]:
         """How far each center went, and the cost."""
         self._before, self._pending = self._taking_part.copy(), None
         centers, n_threads = self._centers, self._setting.n_threads
         if self._alone:
-            assert pieces == [KEPT]
             _, self._shift, cost = self._sums.update(self._before, centers, n_threads)
         else:
             _, self._shift, cost = self._clusters.apply(pieces, scatter, centers, n_threads)

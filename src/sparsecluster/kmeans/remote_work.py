@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsecluster import _core
-from sparsecluster.kmeans.deltas import KEPT, Delta, is_kept
+from sparsecluster.kmeans.deltas import Delta, is_kept
 from sparsecluster.kmeans.empty import fill, most_candidates, warn_if_fewer
 from sparsecluster.kmeans.merged import (
     merge_candidates,
@@ -75,7 +75,8 @@ class RemoteWork:
         self._replay = Replay(Beginning(packed_core(centers), own))
         self._delta: Delta  # what parts found since the last update
         self._session.recover = self._recover
-        self._until_done(self._begin)
+        self._recover()
+        self._session.made_progress()
 
     # --- steps of all parts, and how they are taken once more -------------------------------------
 
@@ -89,13 +90,13 @@ class RemoteWork:
 
     def _take(self, step: Step) -> Arrays:
         """Have all parts take a step."""
-        given, traded = step.given, False
+        kept = step.applies and is_kept(self._delta)
+        traded = kept and self._session.n_parts > 1
+        if traded:
+            self._session.turn("trade", merge=merge_nothing, given=True)
+        given = step.given
         if step.applies:
-            kept = is_kept(self._delta)
-            traded = kept and self._session.n_parts > 1
-            if traded:
-                self._session.turn("trade", merge=merge_nothing, given=True)
-            given = {**given, "delta": KEPT if kept else self._delta}
+            given = {**given, "delta": None if kept else self._delta}
         found: Arrays = self._session.turn(step.method, given, merge=merge_steps, given=traded)
         self._delta = found["delta"]
         return found
@@ -154,7 +155,13 @@ class RemoteWork:
         return found
 
     def _stepping(self, n_rows: int, *, counts: bool, applies: bool) -> Step:
-        given = {"delta": None, "scatter": self.scatter, "n_rows": n_rows, "scattered": counts}
+        given = {
+            "applies": applies,
+            "delta": None,
+            "scatter": self.scatter,
+            "n_rows": n_rows,
+            "scattered": counts,
+        }
         return Step("step", given, applies)
 
     def refill(self, n_rows: int) -> tuple[int, list[int]]:

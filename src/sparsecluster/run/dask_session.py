@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from sparsecluster.rows.errors import WorkersLost, counted
 from sparsecluster.rows.sharing import share_out
 from sparsecluster.run.history import Machines
-from sparsecluster.run.line import OPEN_SECONDS, Line, open_line
+from sparsecluster.run.line import OPEN_SECONDS, Broken, Line, open_line
 from sparsecluster.run.session import Call, Factory, PartsLost, Session
 from sparsecluster.run.worker import (
     Answer,
@@ -158,7 +158,6 @@ class DaskSession(Session):
     def _collected(self, call: Call, errands: dict[str, Errand]) -> tuple[list[Outcome], set[str]]:
         """The outcomes as they come. None is waited for in which a worker has a part that went."""
         self._open_lines(errands)
-        loop = self._client.loop.asyncio_loop
         pending: dict[PoolFuture[list[Outcome]], str] = {}  # and who was asked
         needed: dict[str, set[str]] = {}  # workers without which one does not answer
         found: list[Outcome] = []
@@ -167,8 +166,7 @@ class DaskSession(Session):
             for home, errand in errands.items():
                 sent, line = Sent(errand, call.shared, call.merge), self._lines.get(home)
                 if line is None or errand.others:
-                    told = send_errand(self._client.rpc, home, sent)
-                    pending[asyncio.run_coroutine_threadsafe(told, loop)] = home
+                    pending[self._ask_by_dask(home, sent)] = home
                 else:
                     pending[line.ask(sent)] = home
                 # Parts that are given what others left cannot go on without these.
@@ -179,8 +177,14 @@ class DaskSession(Session):
                     home = pending.pop(one)
                     try:
                         found += one.result()
-                    except (OSError, EOFError):  # of its line
-                        found.append(Lost(home))
+                    except Broken:  # its line, if not the worker
+                        told = self._ask_without_line(
+                            home, Sent(errands[home], call.shared, call.merge)
+                        )
+                        if told is None:
+                            found.append(Lost(home))
+                        else:
+                            pending[told] = home
                 if not done:
                     alive = living(self._client)
                     for one in [one for one, home in pending.items() if not needed[home] <= alive]:
@@ -195,6 +199,18 @@ class DaskSession(Session):
                 raise outcome.error from WorkerTraceback(outcome.trace)
         return found, gone | {outcome.address for outcome in found if isinstance(outcome, Lost)}
 
+    def _ask_by_dask(self, home: str, sent: Sent) -> PoolFuture[list[Outcome]]:
+        told = send_errand(self._client.rpc, home, sent)
+        return asyncio.run_coroutine_threadsafe(told, self._client.loop.asyncio_loop)
+
+    def _ask_without_line(self, home: str, sent: Sent) -> PoolFuture[list[Outcome]] | None:
+        """Ask a worker once more whose line broke; None where it is gone as well."""
+        self._close_lines({home})
+        if home not in living(self._client):
+            return None
+        _lineless.setdefault(self._client, set()).add(home)
+        return self._ask_by_dask(home, sent)
+
     def _give_up(self, one: PoolFuture[Any], home: str) -> None:
         """Wait no longer for what a worker was asked."""
         one.cancel()
@@ -203,20 +219,24 @@ class DaskSession(Session):
     def _open_lines(self, errands: dict[str, Errand]) -> None:
         """Open lines to workers that are asked for their own parts, and to which there is none."""
         new = {home for home, errand in errands.items() if not errand.others} - set(self._lines)
+        new -= _lineless.get(self._client, set())
         if not new:
             return
         loop, pool, homes = self._client.loop.asyncio_loop, self._client.rpc, sorted(new)
+        lineless = _lineless.setdefault(self._client, set())
         told = [asyncio.run_coroutine_threadsafe(find_door(pool, home), loop) for home in homes]
         wait(told, timeout=OPEN_SECONDS)
         for one in told:
             one.cancel()  # unless it is done
 
-        def opened(number: int) -> Line | None:
-            one = told[number]
-            return None if one.cancelled() else open_line(one.result())
+        def open_one(number: int) -> None:
+            one, home = told[number], homes[number]
+            known = not one.cancelled() and one.exception() is None
+            self._lines[home] = open_line(one.result()) if known else None
+            if self._lines[home] is None:
+                lineless.add(home)
 
-        lines = share_out(opened, len(homes), len(homes))
-        self._lines.update(zip(homes, lines, strict=True))
+        share_out(open_one, len(homes), len(homes))
 
     def _close_lines(self, homes: Collection[str]) -> None:
         for home in homes:
@@ -261,7 +281,8 @@ class DaskSession(Session):
         what = spec.get("what") or f"Rows {spec['begin']} to {spec['end'] - 1}"
         raise WorkersLost(
             f"{what} lost their worker {MOST_LOSSES} times. Workers that die for lack of memory "
-            f"need more of it, or smaller parts: more workers, or smaller files."
+            f"need more of it, or smaller parts: more workers, or smaller files. Workers also have "
+            f"to reach each other by their addresses."
         )
 
     def _forget_workers(self, gone: set[str]) -> None:
@@ -387,6 +408,8 @@ class SignsOfLife:
 
 
 _heard: WeakKeyDictionary[Any, SignsOfLife] = WeakKeyDictionary()  # by client
+#: By client, workers to which there are no lines.
+_lineless: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 def everywhere(

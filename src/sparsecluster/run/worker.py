@@ -120,11 +120,19 @@ class _Held:
     waiting: PoolFuture[Any] | None = None  #: for what other parts left
     blocks: list[Any] | None = None  #: that the part is about to be made of
     used: float = 0.0
-    latest: Request | None = None  #: calls before it were given up
+    latest: Request | None = None  #: the call that came last: those before were given up
 
-    def give_up(self, latest: Request | None) -> None:
+    def comes(self, request: Request) -> bool:
+        """Take a call for the latest one, unless it is late itself."""
+        with _guard:
+            if self.latest is not None and request.turn < self.latest.turn:
+                return False
+            self.latest = request
+        self.give_up()  # what the call before waits for
+        return True
+
+    def give_up(self) -> None:
         """Wait no longer for what other parts left: nobody waits for the answer any more."""
-        self.latest = latest
         if (waiting := self.waiting) is not None:
             waiting.cancel()
 
@@ -132,6 +140,7 @@ class _Held:
 _held: dict[tuple[str, int], _Held] = {}
 _ended: deque[str] = deque(maxlen=1000)  # fits that are over: what still comes of them is too late
 _guard = threading.Lock()
+_looking = False  # whether a timer looks for parts that nobody asks for
 
 
 # --- errands ------------------------------------------------------------------------------------
@@ -276,8 +285,11 @@ def answer(
     held = _hold((request.fit, request.number))
     if held is None:
         return Missing(request.number)
-    held.give_up(request)
+    if not held.comes(request):
+        return Missing(request.number)  # nobody waits for it any more
     with held.lock:
+        if held.latest is not request:
+            return Missing(request.number)
         held.used = time.monotonic()
         if request.anew and held.part is not None:
             held.turn = request.turn
@@ -325,7 +337,9 @@ def drop(fit: str) -> None:
     with _guard:
         _ended.append(fit)
         for key in [key for key in _held if key[0] == fit]:
-            _held.pop(key).give_up(None)
+            held = _held.pop(key)
+            held.latest = None
+            held.give_up()
 
 
 # --- what parts leave for each other ------------------------------------------------------------
@@ -413,12 +427,17 @@ def _hold(key: tuple[str, int]) -> _Held | None:
 
 def _forget_later() -> None:
     """Look for parts that nobody asks for, once there are some."""
+    global _looking
+    if _looking:
+        return
+    _looking = True
     timer = threading.Timer(FORGOTTEN, _forget)
     timer.daemon = True
     timer.start()
 
 
 def _forget() -> None:
+    global _looking
     now = time.monotonic()
     with _guard:
         # What is at work counts from its end.
@@ -429,5 +448,6 @@ def _forget() -> None:
         ]
         for key in old:
             del _held[key]
+        _looking = False
         if _held:
             _forget_later()
