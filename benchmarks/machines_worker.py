@@ -76,10 +76,16 @@ sent = [0]  # bytes that this process wrote into connections, in all
 
 
 def count_bytes() -> None:
-    """Have this process count what it sends."""
+    """Have this process count what it sends, by Dask and by lines."""
     from distributed.comm.tcp import TCP
 
-    write = TCP.write
+    from sparsecluster.run import line
+
+    write, send_frames = TCP.write, line._send_frames
+
+    def counted_frames(to: Any, frames: list[memoryview]) -> None:
+        sent[0] += sum(frame.nbytes for frame in frames)
+        send_frames(to, frames)
 
     async def counted(self: Any, *given: Any, **named: Any) -> Any:
         n_bytes = await write(self, *given, **named)
@@ -87,6 +93,7 @@ def count_bytes() -> None:
         return n_bytes
 
     TCP.write = counted
+    line._send_frames = counted_frames
 
 
 def bytes_sent() -> int:

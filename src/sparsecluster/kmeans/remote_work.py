@@ -200,7 +200,7 @@ class RemoteWork:
     def _shorten_replay(self, n_rows: int) -> None:
         began = time.monotonic()
         own = [{"labels": None}] * self._session.n_parts
-        beginning = Beginning(packed_core(self.centers), own)
+        beginning = Beginning(self._packed_centers(), own)
         step = self._stepping(n_rows, counts=False, applies=False)
         self._replay.begin_at(beginning, step, time.monotonic() - began)
 
@@ -210,9 +210,13 @@ class RemoteWork:
     def centers(self) -> _core.Centers:
         """The centers, from a worker."""
         if self._centers is None:
-            own = [{"wanted": part == 0} for part in range(self._session.n_parts)]
-            self._centers = unpacked_core(self._session.ask("centers", own=own)[0])
+            self._centers = unpacked_core(self._packed_centers())
         return self._centers
+
+    def _packed_centers(self) -> Arrays:
+        own = [{"wanted": part == 0} for part in range(self._session.n_parts)]
+        found: Arrays = self._session.ask("centers", own=own)[0]
+        return found
 
     @property
     def _which(self) -> Arrays:
