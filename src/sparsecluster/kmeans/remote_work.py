@@ -10,7 +10,7 @@ because every label is to be that of the nearest center.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,10 +83,8 @@ class RemoteWork:
     def _begin(self) -> None:
         beginning = self._replay.beginning
         given = {"limit": self._task.limit.values, **beginning.centers}
-        own = beginning.own
-        self._delta = self._session.turn("begin", given, own=own, merge=merge_steps, anew=True)[
-            "delta"
-        ]
+        begun = self._session.turn("begin", given, own=beginning.own, merge=merge_steps, anew=True)
+        self._delta = begun["delta"]
 
     def _take(self, step: Step) -> Arrays:
         """Have all parts take a step."""
@@ -103,19 +101,15 @@ class RemoteWork:
 
     def _taken(self, step: Step) -> Arrays:
         """The same, once more where parts were lost."""
-        found = self._until_done(lambda: self._take(step))
-        self._replay.add(step)
-        return found
-
-    def _until_done(self, call: Callable[[], Any]) -> Any:
         while True:
             try:
-                found = call()
+                found = self._take(step)
+                break
             except PartsLost:
                 self._recover()
-                continue
-            self._session.made_progress()
-            return found
+        self._session.made_progress()
+        self._replay.add(step)
+        return found
 
     def _recover(self) -> None:
         """Bring all parts to where they were."""
